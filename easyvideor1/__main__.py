@@ -1,0 +1,5 @@
+import sys
+
+from easyvideor1.cli import main
+
+sys.exit(main())

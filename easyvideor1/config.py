@@ -1,0 +1,280 @@
+"""The configuration of a run: frozen dataclasses from YAML and `a.b=c` overrides; unknown keys are errors."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union
+
+import yaml
+
+from easyvideor1.errors import UsageError
+from easyvideor1.types import FrameSpec
+
+Config = TypeVar("Config")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    path: str
+    """Folder with the model, its tokenizer and chat template, in Transformers' format."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    freeze_vision_tower: bool = False
+    gradient_checkpointing: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceConfig:
+    """One data file."""
+
+    path: str
+    """JSONL or JSON file of rows."""
+    media_root: str | None = None
+    """Folder that relative media paths start from; None: the folder of the data file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheConfig:
+    dir: str
+    """Folder of the frame cache; may be shared by runs and machines."""
+    mode: Literal["prefer_preprocessed", "preprocessed_only", "realtime_only"] = "prefer_preprocessed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    train: tuple[SourceConfig, ...]
+    validation: tuple[SourceConfig, ...] = ()
+    video: FrameSpec = field(default_factory=FrameSpec)
+    """Budget of one video."""
+    image: FrameSpec = field(default_factory=lambda: FrameSpec(max_pixels=1_048_576))
+    """Budget of one image; only the pixel limits count."""
+    max_prompt_tokens: int = 16_384
+    """Longer prompts are bad samples; they are found from the plan, before any decode."""
+    on_bad_sample: Literal["error", "skip"] = "error"
+    thinking: bool = True
+    """Ask for `<think>..</think>` before `<answer>..</answer>`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutConfig:
+    n: int = 8
+    """Rollouts per prompt (group size)."""
+    temperature: float = 1.0
+    top_p: float = 1.0
+    max_response_tokens: int = 1024
+    rows_per_batch: int = 64
+    """Sequences generated at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardConfig:
+    weights: Mapping[str, float] = field(default_factory=lambda: {"accuracy": 0.9, "format": 0.1})
+    """Weight of each reward part; they sum to 1."""
+    max_unscored_frac: float = 0.25
+    """A step with a larger share of unscored rollouts stops the run."""
+
+    def __post_init__(self) -> None:
+        if abs(sum(self.weights.values()) - 1.0) > 1e-6:
+            raise UsageError(
+                f"reward.weights must sum to 1, got {sum(self.weights.values()):g} from {dict(self.weights)}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlgorithmConfig:
+    name: str = "grpo"
+    """A recipe of algo.recipes."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Overrides of the recipe's own defaults (clip_low, clip_high, kl_coef, ...)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerConfig:
+    learning_rate: float = 1e-6
+    betas: tuple[float, float] = (0.9, 0.999)
+    weight_decay: float = 0.01
+    max_grad_norm: float = 1.0
+    warmup_steps: int = 0
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    steps: int
+    prompts_per_step: int = 32
+    tokens_per_row: int = 16_384
+    """Packed rows hold at most this many tokens (one whole group at least)."""
+    shared_prefix: bool = True
+    """Compute the prompt of a group once; False: one row per rollout (same numbers, slower)."""
+    validate_every: int = 0
+    """Steps between validations; 0: only before the first and after the last step."""
+    validation_samples: int = 0
+    """Further sampled responses per validation question, beside the greedy one."""
+    checkpoint_every: int = 1
+    keep_checkpoints: int = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Everything that decides a run; written, resolved, beside its metrics."""
+
+    out: str
+    """Folder of the run: metrics, checkpoints, rollouts, report."""
+    seed: int = 0
+    model: ModelConfig
+    data: DataConfig
+    cache: CacheConfig
+    rollout: RolloutConfig = field(default_factory=RolloutConfig)
+    reward: RewardConfig = field(default_factory=RewardConfig)
+    algorithm: AlgorithmConfig = field(default_factory=AlgorithmConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    train: TrainConfig
+
+
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read a recipe.
+
+    Args:
+        path: YAML file.
+        overrides: "a.b=value" words; the value is read as YAML.
+
+    Raises:
+        UsageError: unreadable file, unknown key (with the nearest name), wrong type or missing value.
+    """
+    try:
+        tree = yaml.safe_load(Path(path).read_text())
+    except OSError as error:
+        raise UsageError(f"{path}: cannot read the recipe: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path}: not valid YAML: {error}") from None
+    if not isinstance(tree, dict):
+        raise UsageError(f"{path}: a recipe is a mapping of sections, got {type(tree).__name__}")
+    return build(RunConfig, apply_overrides(tree, overrides), where=str(path))
+
+
+def apply_overrides(tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Put each "a.b=value" into a copy of the tree.
+
+    >>> apply_overrides({"a": {"b": 1}}, ["a.b=2", "a.c=[x, y]"])
+    {'a': {'b': 2, 'c': ['x', 'y']}}
+    """
+    tree = _copy(tree)
+    for word in overrides:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise UsageError(f"override '{word}' is not of the form section.key=value")
+        *sections, last = key.split(".")
+        node = tree
+        for section in sections:
+            child = node.setdefault(section, {})
+            if not isinstance(child, dict):
+                raise UsageError(f"override '{word}': '{section}' is a value, not a section")
+            node = child
+        try:
+            node[last] = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise UsageError(f"override '{word}': not a YAML value: {error}") from None
+    return tree
+
+
+def to_tree(config: object) -> Any:
+    """The plain mapping of a config, as it would stand in a YAML file."""
+    if dataclasses.is_dataclass(config) and not isinstance(config, type):
+        return {item.name: to_tree(getattr(config, item.name)) for item in dataclasses.fields(config)}
+    if isinstance(config, Mapping):
+        return {key: to_tree(value) for key, value in config.items()}
+    if isinstance(config, (tuple, list)):
+        return [to_tree(value) for value in config]
+    return config
+
+
+def build(kind: type[Config], tree: Any, *, where: str, path: str = "") -> Config:
+    """Fill a config dataclass from a mapping, checking every name and type.
+
+    Raises:
+        UsageError: names the file, the key, what is allowed and the nearest known key.
+    """
+    if not isinstance(tree, Mapping):
+        raise UsageError(f"{where}: '{path}' is a section with keys, got {tree!r}")
+    hints = typing.get_type_hints(kind)
+    known = {item.name: item for item in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    for key in tree:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(known)}"
+            raise UsageError(f"{where}: unknown key '{_join(path, key)}'; {hint}")
+    values = {}
+    for name, item in known.items():
+        if name in tree:
+            values[name] = _value(hints[name], tree[name], where=where, path=_join(path, name))
+        elif item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
+            raise UsageError(f"{where}: missing key '{_join(path, name)}'")
+    return kind(**values)
+
+
+def _value(hint: Any, value: Any, *, where: str, path: str) -> Any:
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if dataclasses.is_dataclass(hint):
+        return build(typing.cast(type, hint), value, where=where, path=path)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in args:
+            return None
+        return _value(next(arg for arg in args if arg is not type(None)), value, where=where, path=path)
+    if origin is Literal:
+        if value in args:
+            return value
+        near = difflib.get_close_matches(str(value), [str(arg) for arg in args], n=1)
+        hint_text = f"; did you mean '{near[0]}'?" if near else ""
+        raise UsageError(f"{where}: '{path}' must be one of {', '.join(map(str, args))}, got {value!r}{hint_text}")
+    if origin is tuple:
+        return _tuple(args, value, where=where, path=path)
+    if origin in (Mapping, dict) or hint is Mapping:
+        if isinstance(value, Mapping):
+            inner = args[1] if args else Any
+            return {str(key): _value(inner, item, where=where, path=_join(path, key)) for key, item in value.items()}
+        raise UsageError(f"{where}: '{path}' must be a mapping, got {value!r}")
+    return _scalar(hint, value, where=where, path=path)
+
+
+def _tuple(args: tuple, value: Any, *, where: str, path: str) -> tuple:
+    if not isinstance(value, (list, tuple)):
+        raise UsageError(f"{where}: '{path}' must be a list, got {value!r}")
+    if len(args) == 2 and args[1] is Ellipsis:
+        args = (args[0],) * len(value)
+    if len(args) != len(value):
+        raise UsageError(f"{where}: '{path}' must have {len(args)} values, got {len(value)}")
+    return tuple(
+        _value(arg, item, where=where, path=f"{path}[{index}]")
+        for index, (arg, item) in enumerate(zip(args, value, strict=True))
+    )
+
+
+def _scalar(hint: Any, value: Any, *, where: str, path: str) -> Any:
+    if hint is Any:
+        return value
+    if hint is float and isinstance(value, str):
+        # YAML 1.1 reads 1e-6 as text, because it has no dot.
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, hint) and not (hint in (int, float) and isinstance(value, bool)):
+        return value
+    raise UsageError(f"{where}: '{path}' must be {hint.__name__}, got {value!r}")
+
+
+def _join(path: str, key: object) -> str:
+    return f"{path}.{key}" if path else str(key)
+
+
+def _copy(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: _copy(value) for key, value in tree.items()}
+    return [_copy(value) for value in tree] if isinstance(tree, list) else tree

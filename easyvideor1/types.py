@@ -1,0 +1,231 @@
+"""The nouns of the project; every stage takes and returns these values.
+
+Shape suffixes: T frames, C channels, H W pixels, L tokens of a sequence, N response tokens, G rollouts of a prompt.
+Nothing heavy is imported here; arrays and tensors appear in annotations only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+
+MediaKind = Literal["image", "video"]
+Modality = Literal["text", "image", "video"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Media:
+    """One image or one video of a sample."""
+
+    kind: MediaKind
+    path: str | tuple[str, ...]
+    """A file, a folder of frames, or the frames of one video in order."""
+    start_s: float | None = None
+    end_s: float | None = None
+    """Clip range in seconds of the file; None means from its start / to its end."""
+    fps: float | None = None
+    """Frame rate of a frame folder or frame list (those carry no times of their own)."""
+    times_s: tuple[float, ...] | None = None
+    """Times of a frame folder or frame list; instead of `fps`."""
+
+    @property
+    def name(self) -> str:
+        return self.path if isinstance(self.path, str) else f"{self.path[0]} .. ({len(self.path)} frames)"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sample:
+    """One validated row of a data set."""
+
+    id: str
+    problem_type: str
+    """Canonical name, as in rewards.router (e.g. "multiple choice")."""
+    problem: str
+    """Question text; `<image>` and `<video>` tags mark where the media go."""
+    answer: str
+    """Gold answer without `<answer>` tags."""
+    options: tuple[str, ...] = ()
+    media: tuple[Media, ...] = ()
+    trajectories: tuple[str, ...] = ()
+    """Stored responses (offline rollouts), as text."""
+    source: str = ""
+    """Name of the data set the row comes from."""
+    where: str = ""
+    """ "file:line" of the row, for error messages."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the row that a reward may need (duration_s, image size, ...)."""
+
+    @property
+    def modality(self) -> Modality:
+        kinds = {media.kind for media in self.media}
+        return "video" if "video" in kinds else "image" if "image" in kinds else "text"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FrameSpec:
+    """How media are looked at, in training, evaluation and preprocessing; of an image only the pixel limits count."""
+
+    fps: float = 2.0
+    """Frames per second to sample."""
+    min_frames: int = 4
+    max_frames: int = 128
+    min_pixels: int = 16_384
+    """Smallest height*width of one frame after resizing."""
+    max_pixels: int = 262_144
+    """Largest height*width of one frame after resizing."""
+    total_pixels: int | None = None
+    """Largest frames*height*width of one medium; None: no budget beyond the two limits above."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VisionSpec:
+    """How a model family cuts pixels into tokens, read from the model's own configuration."""
+
+    family: str
+    """Transformers `model_type`: qwen2_vl, qwen2_5_vl, qwen3_vl, qwen3_5, ..."""
+    patch_px: int
+    merge: int
+    """Spatial merge: merge*merge patches become one token."""
+    temporal_patch: int
+    """Frames per patch in time."""
+    image_mean: tuple[float, float, float]
+    image_std: tuple[float, float, float]
+
+    @property
+    def factor_px(self) -> int:
+        """Height and width of every frame are multiples of this."""
+        return self.patch_px * self.merge
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MediaPlan:
+    """What of a medium will be seen, known before anything is decoded."""
+
+    media: Media
+    times_s: tuple[float, ...]
+    """Time of each frame that is decoded, in seconds from the start of the clip; one 0.0 for an image."""
+    height: int
+    width: int
+    """Size after resizing, in pixels, upright."""
+    grid_thw: tuple[int, int, int]
+    """Patches in time, height and width; time counts frames after padding to whole temporal patches."""
+    num_tokens: int
+    """Tokens this medium takes in the prompt (vision tokens only, without timestamps and markers)."""
+    spec: FrameSpec
+    source_fps: float
+    duration_s: float
+    cache_key: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Clip:
+    """Decoded and resized frames; there is no way to sample or resize it again."""
+
+    frames: np.ndarray
+    """uint8 [T, C=3, H, W], RGB, contiguous; may be a read-only memory map."""
+    times_s: tuple[float, ...]
+    source_fps: float
+    duration_s: float
+    backend: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Prompt:
+    """A sample made into token ids once; rollout, actor, reference and evaluation all use this value."""
+
+    sample: Sample
+    text: str
+    """The rendered chat, each medium as one placeholder (not expanded)."""
+    input_ids: np.ndarray
+    """int64 [L], vision placeholders expanded."""
+    token_types: np.ndarray
+    """int64 [L]: 0 text, 1 image, 2 video (Transformers' `mm_token_type_ids`)."""
+    position_ids: np.ndarray
+    """int64 [3, L]: time, height, width."""
+    plans: tuple[MediaPlan, ...]
+    """In the order of `sample.media`."""
+
+    @property
+    def next_position(self) -> int:
+        """Position (all three axes) of the first response token."""
+        return int(self.position_ids.max()) + 1
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+
+class StopReason(StrEnum):
+    """Why a response ended."""
+
+    EOS = "eos"
+    """The model ended its turn."""
+    LENGTH = "length"
+    """The token limit cut it."""
+    ABORT = "abort"
+    """The engine gave up on the request."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rollout:
+    """One response to a prompt, sampled from the policy or stored beforehand."""
+
+    token_ids: tuple[int, ...]
+    """Response tokens, the end token included where the model wrote one."""
+    text: str
+    """Response without special tokens."""
+    logprobs: tuple[float, ...] | None
+    """[N] log-probabilities under the sampler at temperature 1, or None where unknown (offline)."""
+    stop_reason: StopReason
+    source: Literal["policy", "offline"] = "policy"
+    weights_version: int = 0
+    """Update count of the weights that sampled it."""
+
+
+ScoreStatus = Literal["scored", "unscored"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Score:
+    """Judgement of one response: a value in [0, 1], or the reason why there is none."""
+
+    value: float
+    """Weighted sum of the parts; NaN where unscored."""
+    parts: Mapping[str, float] = field(default_factory=dict)
+    """accuracy, format, overlong, ... each by its own name, before weighting."""
+    parsed: str | None = None
+    """What was read out of the response, for people to look at."""
+    status: ScoreStatus = "scored"
+    reason: str = ""
+    """Why it is unscored, or why nothing could be parsed."""
+
+    @classmethod
+    def unscored(cls, reason: str) -> Score:
+        return cls(value=math.nan, status="unscored", reason=reason)
+
+    @property
+    def is_scored(self) -> bool:
+        return self.status == "scored"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Group:
+    """A prompt with its G rollouts and, as the stages add them, scores and advantages."""
+
+    prompt: Prompt
+    rollouts: tuple[Rollout, ...]
+    scores: tuple[Score, ...] = ()
+    advantages: tuple[float, ...] = ()
+    """[G], one per rollout; 0.0 where unscored."""
+    weights: tuple[float, ...] = ()
+    """[G] loss weight per rollout: 1.0, or 0.0 for a rollout that must not train (unscored)."""
+
+    def with_scores(self, scores: tuple[Score, ...]) -> Group:
+        return replace(self, scores=scores)
