@@ -1,0 +1,263 @@
+"""Scenes with questions about them, each with its right answer and a sentence of reasoning that leads to it.
+
+The gold answers lean a little (34 % of them are option A, 58 % are Yes, counts are mostly 2 or 3), as those of real
+data sets do, so that answering without looking pays something, but not much.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from easyvideor1.demo.clips import BACKGROUNDS, COLOURS, DIRECTIONS, SHAPES, Scene, Thing
+
+LETTERS = "ABCD"
+FIRST_OPTION_FRAC = 0.34
+YES_FRAC = 0.58
+COUNT_WEIGHTS = {1: 0.14, 2: 0.3, 3: 0.26, 4: 0.18, 5: 0.12}
+DURATIONS_S = (3.0, 4.0)
+RADIUS = 0.13
+SMALL_RADIUS = 0.1
+WORDS = ("table", "river", "seven", "happy", "window", "music", "garden", "paper", "stone", "winter")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """One question with all that is known about its answer."""
+
+    family: str
+    """What it asks for: direction, colour, order, count, existence, when, sum, ..."""
+    problem_type: str
+    problem: str
+    answer: str
+    reason: str
+    """The sentence a careful look leads to."""
+    options: tuple[str, ...] = ()
+    """With their letters: "A. red"."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exam:
+    """A scene (None: text only) and the questions asked about it."""
+
+    scene: Scene | None
+    questions: tuple[Question, ...]
+
+
+def video_exam(rng: Random) -> Exam:
+    """A clip in which something moves, comes and goes, or is to be counted, with three or two questions."""
+    make: Callable[[Random], Exam] = rng.choice((_motion, _events, _crowd_clip))
+    return make(rng)
+
+
+def image_exam(rng: Random) -> Exam:
+    """A picture with one to five shapes and two questions."""
+    return _crowd(rng, duration_s=0.0)
+
+
+def text_exam(rng: Random) -> Exam:
+    """One question that needs no picture."""
+    make: Callable[[Random], Question] = rng.choice((_sum, _comparison, _word))
+    return Exam(scene=None, questions=(make(rng),))
+
+
+def _motion(rng: Random) -> Exam:
+    duration_s = rng.choice(DURATIONS_S)
+    way = rng.choice(tuple(DIRECTIONS))
+    (mover_colour, other_colour), (mover_shape, other_shape) = rng.sample(tuple(COLOURS), 2), rng.sample(SHAPES, 2)
+    # The mover has one lane, the other thing stands in another, so that they never cover each other.
+    along, lane = rng.uniform(0.2, 0.25), rng.choice((0.25, 0.7)) + rng.uniform(-0.05, 0.05)
+    speed = rng.uniform(0.45, 0.55) / duration_s
+    dx, dy = DIRECTIONS[way]
+    start = along if dx + dy > 0 else 1.0 - along
+    still_lane, still_along = (0.25 if lane > 0.5 else 0.75), rng.uniform(0.25, 0.75)
+    mover = Thing(
+        colour=mover_colour,
+        shape=mover_shape,
+        radius=RADIUS,
+        dx_per_s=dx * speed,
+        dy_per_s=dy * speed,
+        x=start if dx else lane,
+        y=start if dy else lane,
+    )
+    other = Thing(
+        colour=other_colour,
+        shape=other_shape,
+        radius=RADIUS,
+        x=still_along if dx else still_lane,
+        y=still_along if dy else still_lane,
+    )
+    things = (mover, other) if rng.random() < 0.7 else (mover,)
+    told_way = way if rng.random() < YES_FRAC else rng.choice([name for name in DIRECTIONS if name != way])
+    reason = f"The {mover.name} moves {way}."
+    questions = (
+        _choice(
+            rng,
+            family="direction",
+            problem=f"Which way does the {mover.name} move?",
+            right=way,
+            wrong=[name for name in DIRECTIONS if name != way],
+            reason=reason,
+        ),
+        _colour(rng, things),
+        _boolean("motion", f"Does the {mover.name} move {told_way}?", is_true=told_way == way, reason=reason),
+    )
+    return Exam(scene=_scene(rng, things, duration_s), questions=questions)
+
+
+def _events(rng: Random) -> Exam:
+    duration_s = rng.choice(DURATIONS_S)
+    half_steps = round(2 * duration_s)
+    first_start = rng.randint(0, half_steps // 2 - 2)
+    second_start = rng.randint(first_start + 2, half_steps - 2)
+    spots = rng.sample(((0.27, 0.27), (0.73, 0.27), (0.27, 0.73), (0.73, 0.73)), 2)
+    things = []
+    for colour, shape, (x, y), start in zip(
+        rng.sample(tuple(COLOURS), 2), rng.choices(SHAPES, k=2), spots, (first_start, second_start), strict=True
+    ):
+        end = min(half_steps, start + rng.randint(2, 5))
+        things.append(Thing(colour=colour, shape=shape, x=x, y=y, radius=RADIUS, start_s=start / 2, end_s=end / 2))
+    first, second = things
+    absent = [f"{colour} {shape}" for colour in COLOURS for shape in SHAPES]
+    absent = [name for name in absent if name not in (first.name, second.name)]
+    told, other = (first, second) if rng.random() < YES_FRAC else (second, first)
+    timed = rng.choice(things)
+    reason = f"The {first.name} comes first."
+    questions = (
+        _choice(
+            rng,
+            family="order",
+            problem="Which shape appears first?",
+            right=first.name,
+            wrong=[second.name, *rng.sample(absent, 2)],
+            reason=reason,
+        ),
+        Question(
+            family="when",
+            problem_type="temporal grounding",
+            problem=f"When is the {timed.name} visible?",
+            answer=json.dumps({"time": [timed.start_s, timed.end_s]}),
+            reason=f"The {timed.name} comes and goes.",
+        ),
+        _boolean(
+            "before", f"Does the {told.name} appear before the {other.name}?", is_true=told is first, reason=reason
+        ),
+    )
+    return Exam(scene=_scene(rng, things, duration_s), questions=questions)
+
+
+def _crowd_clip(rng: Random) -> Exam:
+    return _crowd(rng, duration_s=rng.choice(DURATIONS_S))
+
+
+def _crowd(rng: Random, *, duration_s: float) -> Exam:
+    count = rng.choices(tuple(COUNT_WEIGHTS), weights=tuple(COUNT_WEIGHTS.values()))[0]
+    cells = rng.sample([(x, y) for x in (0.2, 0.5, 0.8) for y in (0.2, 0.5, 0.8)], count)
+    names = rng.sample([(colour, shape) for colour in COLOURS for shape in SHAPES], count + 3)
+    drift = rng.uniform(-0.06, 0.06) / max(duration_s, 1.0)
+    things = [
+        Thing(
+            colour=colour,
+            shape=shape,
+            radius=SMALL_RADIUS,
+            dx_per_s=drift if duration_s else 0.0,
+            x=x + rng.uniform(-0.03, 0.03),
+            y=y + rng.uniform(-0.03, 0.03),
+        )
+        for (colour, shape), (x, y) in zip(names[:count], cells, strict=True)
+    ]
+    is_there = rng.random() < YES_FRAC
+    colour, shape = rng.choice(names[:count] if is_there else names[count:])
+    there = f"There is a {colour} {shape}." if is_there else f"There is no {colour} {shape}."
+    noun = "shape is" if count == 1 else "shapes are"
+    questions = (
+        Question(
+            family="count",
+            problem_type="numerical",
+            problem="How many shapes are there?",
+            answer=str(count),
+            reason=f"{count} {noun} there.",
+        ),
+        _boolean("existence", f"Is there a {colour} {shape}?", is_true=is_there, reason=there),
+    )
+    lone = [thing for thing in things if sum(other.shape == thing.shape for other in things) == 1]
+    if lone:
+        questions += (_colour(rng, lone),)
+    return Exam(scene=_scene(rng, things, duration_s), questions=questions)
+
+
+def _sum(rng: Random) -> Question:
+    left = rng.randint(1, 8)
+    right = rng.randint(1, 9 - left)
+    total = str(left + right)
+    return Question(
+        family="sum",
+        problem_type="numerical",
+        problem=f"What is {left} + {right}?",
+        answer=total,
+        reason=f"{left} + {right} is {total}.",
+    )
+
+
+def _comparison(rng: Random) -> Question:
+    small, large = sorted(rng.sample(range(1, 10), 2))
+    left, right = (large, small) if rng.random() < YES_FRAC else (small, large)
+    return _boolean(
+        "comparison", f"Is {left} larger than {right}?", is_true=left > right, reason=f"{large} is larger than {small}."
+    )
+
+
+def _word(rng: Random) -> Question:
+    colour = rng.choice(tuple(COLOURS))
+    return _choice(
+        rng,
+        family="word",
+        problem="Which word names a colour?",
+        right=colour,
+        wrong=rng.sample(WORDS, 3),
+        reason=f"The word {colour} names a colour.",
+    )
+
+
+def _colour(rng: Random, things: list[Thing] | tuple[Thing, ...]) -> Question:
+    thing = rng.choice(things)
+    return _choice(
+        rng,
+        family="colour",
+        problem=f"What colour is the {thing.shape}?",
+        right=thing.colour,
+        wrong=rng.sample([name for name in COLOURS if name != thing.colour], 3),
+        reason=f"The {thing.shape} is {thing.colour}.",
+    )
+
+
+def _choice(rng: Random, *, family: str, problem: str, right: str, wrong: list[str], reason: str) -> Question:
+    place = 0 if rng.random() < FIRST_OPTION_FRAC else rng.randint(1, len(wrong))
+    texts = rng.sample(wrong, len(wrong))
+    texts.insert(place, right)
+    return Question(
+        family=family,
+        problem_type="multiple choice",
+        problem=problem,
+        answer=LETTERS[place],
+        reason=reason,
+        options=tuple(f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=True)),
+    )
+
+
+def _boolean(family: str, problem: str, *, is_true: bool, reason: str) -> Question:
+    return Question(
+        family=family, problem_type="boolean", problem=problem, answer="Yes" if is_true else "No", reason=reason
+    )
+
+
+def _scene(rng: Random, things: list[Thing] | tuple[Thing, ...], duration_s: float) -> Scene:
+    return Scene(
+        things=tuple(things),
+        duration_s=duration_s,
+        background=rng.choice(BACKGROUNDS),
+        shade=rng.randint(30, 120),
+        texture_seed=rng.getrandbits(32),
+    )
