@@ -1,0 +1,198 @@
+"""One clip in one safetensors file: frames, times and a checksum over everything, readable as a memory map.
+
+Layout: 8 bytes header length, JSON header, then the tensors `times_s` (float64 [T]) and `frames` (uint8 [T, C, H, W]);
+any safetensors reader opens it. The header's metadata repeats the times and says how the clip was made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import mmap
+import os
+import secrets
+import socket
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import xxhash
+
+from easyvideor1.errors import MediaError, MismatchError
+from easyvideor1.types import Clip
+
+FORMAT = 1
+"""Version of this layout; a file of another version is not read."""
+MAX_HEADER_BYTES = 16 << 20
+DATA_ALIGN_BYTES = 64
+TEMP_SUFFIX = ".tmp"
+DTYPES = {"U8": np.uint8, "I64": np.int64, "F64": np.float64}
+
+
+class DamagedClip(MediaError):
+    """A clip file is cut, changed or of another format."""
+
+
+def write_clip(path: Path, clip: Clip, *, extra: Mapping[str, str] | None = None) -> int:
+    """Write a clip whole or not at all; returns the file's size in bytes.
+
+    Args:
+        path: the file; its folder exists.
+        clip: frames uint8 [T, 3, H, W] with T times.
+        extra: further metadata for the header.
+
+    Raises:
+        MismatchError: frames of another type or shape, or another number of times.
+        OSError: the file cannot be written; nothing is left behind.
+    """
+    frames = clip.frames
+    if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[1] != 3:
+        raise MismatchError(f"a clip is uint8 [T, 3, H, W], got {frames.dtype} {list(frames.shape)}", where=str(path))
+    if len(frames) != len(clip.times_s):
+        raise MismatchError(f"{len(frames)} frames but {len(clip.times_s)} times", where=str(path))
+    metadata = clip_metadata(clip) | dict(extra or {})
+    tensors = {"times_s": np.asarray(clip.times_s, np.float64), "frames": np.ascontiguousarray(frames)}
+    return write_tensors(path, tensors, metadata)
+
+
+def read_clip(path: Path) -> Clip:
+    """Map a clip file: the frames are a read-only view of the file, verified against its checksum.
+
+    Raises:
+        DamagedClip: cut, changed or foreign file, named with what is wrong.
+        FileNotFoundError: there is no such file.
+    """
+    tensors, metadata = read_tensors(path)
+    if "frames" not in tensors:
+        raise DamagedClip(f"it has no 'frames', only {sorted(tensors)}", where=str(path))
+    return clip_of(tensors["frames"], metadata)
+
+
+def clip_metadata(clip: Clip) -> dict[str, str]:
+    """What a clip is besides its frames, as header text."""
+    return {
+        "times_s": json.dumps(clip.times_s),
+        "source_fps": json.dumps(clip.source_fps),
+        "duration_s": json.dumps(clip.duration_s),
+        "backend": clip.backend,
+        "warnings": json.dumps(clip.warnings),
+    }
+
+
+def clip_of(frames: np.ndarray, metadata: Mapping[str, str]) -> Clip:
+    """Put frames and header text together again."""
+    return Clip(
+        frames=frames,
+        times_s=tuple(json.loads(metadata["times_s"])),
+        source_fps=json.loads(metadata["source_fps"]),
+        duration_s=json.loads(metadata["duration_s"]),
+        backend=metadata["backend"],
+        warnings=tuple(json.loads(metadata["warnings"])),
+    )
+
+
+def write_tensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> int:
+    """Write named arrays and text as safetensors, atomically and on disk when it returns; gives the size in bytes."""
+    stored = dict(metadata) | {"format": str(FORMAT)}
+    entries: dict[str, Any] = {"__metadata__": stored | {"checksum": checksum(tensors, stored)}}
+    names = {dtype: name for name, dtype in DTYPES.items()}
+    end = 0
+    for name, array in tensors.items():
+        begin, end = end, end + array.nbytes
+        entries[name] = {"dtype": names[array.dtype.type], "shape": list(array.shape), "data_offsets": [begin, end]}
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % DATA_ALIGN_BYTES)
+    with replaced_file(path) as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for array in tensors.values():
+            file.write(array.data.cast("B") if array.nbytes else b"")
+    return 8 + len(text) + end
+
+
+def read_tensors(path: Path, *, verify: bool = True) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Map the arrays of a file and read its text.
+
+    Args:
+        path: a file of `write_tensors`.
+        verify: compare all bytes with the checksum (about 10 ms per 100 MB from memory); otherwise only the header
+            and the size are looked at.
+
+    Raises:
+        DamagedClip: see `read_clip`.
+        FileNotFoundError: there is no such file.
+    """
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size < 8:
+            raise DamagedClip(f"only {size} bytes", where=str(path))
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        tensors, metadata, end = _arrays(mapped)
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise DamagedClip(f"not a clip file, or cut: {error}", where=str(path)) from None
+    if end != size:
+        raise DamagedClip(f"{size} bytes instead of {end}", where=str(path))
+    if verify:
+        stored = {key: value for key, value in metadata.items() if key != "checksum"}
+        if checksum(tensors, stored) != metadata.get("checksum"):
+            raise DamagedClip("its bytes do not match its checksum", where=str(path))
+    return tensors, metadata
+
+
+def _arrays(mapped: mmap.mmap) -> tuple[dict[str, np.ndarray], dict[str, str], int]:
+    """The arrays and the text of a file, and where it ought to end; ValueError and its kin where it makes no sense."""
+    (length,) = struct.unpack("<Q", mapped[:8])
+    if length > min(MAX_HEADER_BYTES, len(mapped) - 8):
+        raise ValueError(f"a header of {length} bytes in a file of {len(mapped)}")
+    entries = json.loads(mapped[8 : 8 + length])
+    metadata = entries.pop("__metadata__")
+    if metadata["format"] != str(FORMAT):
+        raise ValueError(f"format {metadata['format']}, this version reads {FORMAT}")
+    tensors, end = {}, 0
+    for name, entry in entries.items():
+        begin, stop = entry["data_offsets"]
+        dtype, shape = np.dtype(DTYPES[entry["dtype"]]), entry["shape"]
+        if begin != end or stop - begin != math.prod(shape) * dtype.itemsize:
+            raise ValueError(f"'{name}' {shape} does not fit its place [{begin}, {stop}]")
+        tensors[name] = np.frombuffer(mapped, dtype, math.prod(shape), 8 + length + begin).reshape(shape)
+        end = stop
+    return tensors, metadata, 8 + length + end
+
+
+def checksum(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> str:
+    """XXH3-128 over the text and every array, so that no part of a file can change unseen."""
+    digest = xxhash.xxh3_128(json.dumps(metadata, sort_keys=True).encode())
+    for name, array in tensors.items():
+        digest.update(f"{name}{array.dtype}{array.shape}".encode())
+        if array.nbytes:
+            digest.update(array.data.cast("B"))
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def replaced_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that takes the place of `path` at the end of the block, or vanishes if the block fails."""
+    owner = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    temporary = path.with_name(f".{path.name}.{owner}{TEMP_SUFFIX}")
+    try:
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Put renames inside a folder on disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

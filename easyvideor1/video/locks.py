@@ -1,0 +1,64 @@
+"""A lock between processes that a crash releases: flock on a file, also on shared file systems that support it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+UNSUPPORTED = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock `path` (made if missing, removed afterwards); waits for other processes and threads.
+
+    The kernel frees the lock when its holder dies. On a file system without flock the block runs unlocked, with a
+    warning: the cache's writes are atomic, so the price is work done twice, never a wrong result.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = _acquire(path)
+    try:
+        yield
+    finally:
+        # Removed while still held: whoever waits on the old file sees the change and opens the new one.
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+        os.close(descriptor)
+
+
+def _acquire(path: Path) -> int:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_same_file(descriptor, path):
+                os.truncate(descriptor, 0)
+                os.write(descriptor, f"{socket.gethostname()} {os.getpid()}\n".encode())
+                return descriptor
+        except OSError as error:
+            if error.errno in UNSUPPORTED:
+                log.warning("%s: this file system has no locks; several processes may decode the same video", path)
+                return descriptor
+            os.close(descriptor)
+            raise
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _is_same_file(descriptor: int, path: Path) -> bool:
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    here = os.fstat(descriptor)
+    return (here.st_ino, here.st_dev) == (there.st_ino, there.st_dev)
