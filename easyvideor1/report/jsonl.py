@@ -1,0 +1,91 @@
+"""Append-only JSON Lines whose rows carry a step: the one file format of everything a run tells about itself."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from easyvideor1.errors import DataError
+
+
+class StepLines:
+    """An open file of rows, one JSON object a line, each with its "step"; every row is flushed at once."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        _cut_torn_tail(self.path)
+        self._open()
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Write one row; NaN and infinity, which JSON does not know, become null."""
+        self._file.write(_line(row))
+        self._file.flush()
+
+    def truncate_after(self, step: int) -> None:
+        """Drop the rows of later steps, which a resumed run makes again; the file is replaced in one move."""
+        self._file.close()
+        kept = [row for row in read_rows(self.path) if row["step"] <= step]
+        part = self.path.with_name(self.path.name + ".part")
+        part.write_text("".join(map(_line, kept)), encoding="utf-8", errors="backslashreplace")
+        os.replace(part, self.path)
+        self._open()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _open(self) -> None:
+        # A lone surrogate becomes its escape, which is how JSON spells it.
+        self._file = self.path.open("a", encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+def read_rows(path: str | Path) -> list[dict[str, Any]]:
+    """All rows of a file in order; a last line without its end (a killed writer) is left out.
+
+    Raises:
+        DataError: the file is missing, or a finished line is not an object with an integer "step".
+    """
+    path = Path(path)
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read: {error.strerror}", where=str(path)) from None
+    *lines, _torn = text.split(b"\n")
+    return [_row(line, where=f"{path}:{number}") for number, line in enumerate(lines, start=1)]
+
+
+def _row(line: bytes, *, where: str) -> dict[str, Any]:
+    remedy = "the file was damaged; delete the line to go on without it"
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise DataError(f"not a JSON line: {error}", where=where, remedy=remedy) from None
+    if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+        raise DataError("a row is an object with an integer 'step'", where=where, field="step", remedy=remedy)
+    return row
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(_finite(row), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _cut_torn_tail(path: Path) -> None:
+    """Remove a half-written last line, so that the next row does not continue it."""
+    if not path.exists():
+        return
+    data = path.read_bytes()
+    if data and not data.endswith(b"\n"):
+        with path.open("r+b") as file:
+            file.truncate(data.rfind(b"\n") + 1)
