@@ -1,0 +1,37 @@
+"""Estimators of the KL divergence of the policy from a reference, one value per sampled token.
+
+Source: J. Schulman, "Approximating KL divergence" (2020); with r = reference / policy probability of the token:
+k1 = -log r (unbiased, can be negative), k2 = (log r)^2 / 2 (its gradient is unbiased),
+k3 = r - 1 - log r (unbiased and never negative).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+
+
+def token_kl(
+    logprobs_N: torch.Tensor, ref_logprobs_N: torch.Tensor, *, kind: Literal["k1", "k2", "k3"]
+) -> torch.Tensor:
+    """[N] estimates in nats, differentiable with respect to `logprobs_N`."""
+    log_r_N = ref_logprobs_N - logprobs_N
+    if kind == "k1":
+        return -log_r_N
+    if kind == "k2":
+        return log_r_N.square() / 2
+    return torch.expm1(log_r_N) - log_r_N
+
+
+def sequence_kl(
+    logprobs_N: torch.Tensor,
+    ref_logprobs_N: torch.Tensor,
+    *,
+    sequence_N: torch.Tensor,
+    num_sequences: int,
+    kind: Literal["k1", "k2", "k3"],
+) -> torch.Tensor:
+    """[S] sums of the token estimates of each sequence: what a KL in the reward subtracts."""
+    kl_N = token_kl(logprobs_N.detach(), ref_logprobs_N, kind=kind)
+    return kl_N.new_zeros(num_sequences).index_add(0, sequence_N, kl_N)

@@ -1,0 +1,247 @@
+"""Policy losses on packed tokens, as sums, so that any split of a batch into micro-batches gives the same gradient.
+
+Shapes: N response tokens of all sequences of a micro-batch laid end to end (no padding), S sequences.
+The one normalizer of the whole batch (see algo.credit.normalizer) divides every micro-batch's sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from easyvideor1.algo.kl import token_kl
+from easyvideor1.algo.recipes import Recipe
+
+MAX_LOG_RATIO = 20.0
+"""exp of more would overflow float32 in a token that is clipped anyway, and 0 * inf would make its gradient NaN."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tokens:
+    """The response tokens of one micro-batch; every tensor is [N], in the same order."""
+
+    logprobs: torch.Tensor
+    """Log-probabilities under the current policy; gradients flow through them."""
+    advantages: torch.Tensor
+    weights: torch.Tensor
+    """Loss weights; a token of weight 0 takes no part, whatever its other values are."""
+    sequence: torch.Tensor
+    """int64 in 0..num_sequences-1: the response each token belongs to. A response is never split."""
+    num_sequences: int
+    is_offline: torch.Tensor
+    """bool: token of a stored trajectory."""
+    old_logprobs: torch.Tensor | None = None
+    """Log-probabilities before the first update on the batch; None: the only update, so the current ones."""
+    ref_logprobs: torch.Tensor | None = None
+    sampler_logprobs: torch.Tensor | None = None
+    """Log-probabilities under the rollout engine; NaN where unknown."""
+    entropy: torch.Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sum:
+    """A metric as a sum with its count: parts of a batch are added, the mean is taken once."""
+
+    total: torch.Tensor
+    count: torch.Tensor
+
+    def __add__(self, other: Sum) -> Sum:
+        return Sum(self.total + other.total, self.count + other.count)
+
+    def mean(self) -> float:
+        """NaN where nothing was counted."""
+        count = float(self.count)
+        return float(self.total) / count if count else math.nan
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Loss:
+    value: torch.Tensor
+    """Scalar share of this micro-batch in the batch's loss; call `backward()` on it."""
+    metrics: Mapping[str, Sum]
+    """Detached; averages over the tokens that train."""
+
+
+def policy_loss(tokens: Tokens, recipe: Recipe, *, normalizer: float) -> Loss:
+    """The loss of a micro-batch under a recipe.
+
+    Args:
+        tokens: the micro-batch.
+        recipe: which formulas, and their numbers.
+        normalizer: divisor of the whole batch, the same for each of its micro-batches.
+
+    Raises:
+        ValueError: the normalizer is not positive, or the recipe needs a tensor that is missing.
+    """
+    if not normalizer > 0:
+        raise ValueError(f"the normalizer of a batch must be positive, got {normalizer}; no token of it trains")
+    trains_N = tokens.weights != 0
+    old_N = _old_logprobs(tokens, recipe)
+    log_ratio_N = _masked(tokens.logprobs - old_N, trains_N)
+    terms = _Terms(
+        logprobs=_masked(tokens.logprobs, trains_N),
+        advantages=_masked(tokens.advantages, trains_N),
+        log_ratio=log_ratio_N,
+        level_log_ratio=_level(log_ratio_N, trains_N=trains_N, tokens=tokens, recipe=recipe),
+        recipe=recipe,
+    )
+    online_N, offline_N = (TOKEN_LOSSES[kind](terms) for kind in (recipe.loss, recipe.offline_loss))
+    policy_N = torch.where(tokens.is_offline, offline_N, online_N)
+    metrics = {"loss/ratio": terms.ratio, "loss/ratio_clipped_frac": terms.clipped, "loss/kl_old": terms.kl_old}
+    if recipe.sampler_cap is not None:
+        sampler_N = _present(tokens.sampler_logprobs, "sampler_logprobs", "sampler_cap")
+        weight_N = sampler_weight(old_N, sampler_N, cap=recipe.sampler_cap)
+        policy_N = policy_N * _masked(weight_N, trains_N)
+        metrics["loss/sampler_weight"] = weight_N
+        metrics["loss/sampler_capped_frac"] = (weight_N == recipe.sampler_cap).to(weight_N.dtype)
+    metrics["loss/policy"] = policy_N
+    loss_N = policy_N
+    if recipe.kl_coef and recipe.kl_in == "loss":
+        ref_N = _present(tokens.ref_logprobs, "ref_logprobs", "kl_coef")
+        metrics["loss/kl_ref"] = token_kl(terms.logprobs, _masked(ref_N, trains_N), kind=recipe.kl_kind)
+        loss_N = loss_N + recipe.kl_coef * metrics["loss/kl_ref"]
+    if tokens.entropy is not None:
+        metrics["loss/entropy"] = _masked(tokens.entropy, trains_N)
+    if recipe.entropy_coef:
+        loss_N = loss_N - recipe.entropy_coef * _masked(_present(tokens.entropy, "entropy", "entropy_coef"), trains_N)
+
+    scale_N = tokens.weights
+    if recipe.average == "sequence":
+        scale_N = scale_N / _sequence_sum(trains_N.to(scale_N.dtype), tokens)[tokens.sequence].clamp(min=1)
+    return Loss(value=(scale_N * loss_N).sum() / normalizer, metrics=_sums(metrics, policy_N, trains_N, tokens))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Terms:
+    """What the token losses are made of, all [N] and 0 where a token does not train."""
+
+    logprobs: torch.Tensor
+    advantages: torch.Tensor
+    log_ratio: torch.Tensor
+    """Log of current over old probability of each token."""
+    level_log_ratio: torch.Tensor
+    """The same at the level of the recipe (token, sequence, ...), bounded so that its exponential is finite."""
+    recipe: Recipe
+
+    @property
+    def ratio(self) -> torch.Tensor:
+        return self.level_log_ratio.exp()
+
+    @property
+    def clipped(self) -> torch.Tensor:
+        """1 where the clip is what stops the token's ratio, else 0."""
+        ratio_N = self.ratio.detach()
+        high_N = (ratio_N > 1 + self.recipe.clip_high) & (self.advantages > 0)
+        low_N = (ratio_N < 1 - self.recipe.clip_low) & (self.advantages < 0)
+        return (high_N | low_N).to(ratio_N.dtype)
+
+    @property
+    def kl_old(self) -> torch.Tensor:
+        """k3 estimate of the divergence from the old policy."""
+        log_ratio_N = self.log_ratio.detach().clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+        return token_kl(log_ratio_N, torch.zeros_like(log_ratio_N), kind="k3")
+
+
+def clip_loss(terms: _Terms) -> torch.Tensor:
+    """PPO's clipped objective (arXiv:1707.06347) with separate bounds (arXiv:2503.14476) and dual clip."""
+    ratio_N, advantages_N, recipe = terms.ratio, terms.advantages, terms.recipe
+    clipped_N = ratio_N.clamp(1 - recipe.clip_low, 1 + recipe.clip_high)
+    loss_N = -torch.minimum(ratio_N * advantages_N, clipped_N * advantages_N)
+    if recipe.dual_clip is None:
+        return loss_N
+    # Only negative advantages: there the minimum above grows without bound as the ratio grows.
+    bounded_N = torch.minimum(loss_N, -recipe.dual_clip * advantages_N)
+    return torch.where(advantages_N < 0, bounded_N, loss_N)
+
+
+def cispo_loss(terms: _Terms) -> torch.Tensor:
+    """REINFORCE weighted by the clipped ratio (arXiv:2506.13585): a clipped token keeps its gradient."""
+    recipe = terms.recipe
+    weight_N = terms.ratio.detach().clamp(1 - recipe.clip_low, 1 + recipe.clip_high)
+    return -weight_N * terms.advantages * terms.logprobs
+
+
+def shaped_loss(terms: _Terms) -> torch.Tensor:
+    """LUFFY's policy shaping of stored tokens (arXiv:2504.14945): ratio / (ratio + gamma), not clipped."""
+    # As a sigmoid of the log ratio, which cannot overflow.
+    return -torch.sigmoid(terms.log_ratio - math.log(terms.recipe.shaping_gamma)) * terms.advantages
+
+
+def cross_entropy_loss(terms: _Terms) -> torch.Tensor:
+    """Imitation: the negative log-probability, whatever the advantage."""
+    return -terms.logprobs
+
+
+TOKEN_LOSSES: Mapping[str, Callable[[_Terms], torch.Tensor]] = {
+    "clip": clip_loss,
+    "cispo": cispo_loss,
+    "shaped": shaped_loss,
+    "cross_entropy": cross_entropy_loss,
+}
+
+
+def sampler_weight(old_logprobs_N: torch.Tensor, sampler_logprobs_N: torch.Tensor, *, cap: float) -> torch.Tensor:
+    """[N] min(old / sampler probability, cap): corrects for an engine whose numbers differ from the trainer's.
+
+    Tokens of unknown (NaN) sampler probability get 1. Source: F. Yao et al., "Your efficient RL framework secretly
+    brings you off-policy RL training" (2025).
+    """
+    log_weight_N = (old_logprobs_N - sampler_logprobs_N).detach().nan_to_num(nan=0.0)
+    return log_weight_N.clamp(max=MAX_LOG_RATIO).exp().clamp(max=cap)
+
+
+def _old_logprobs(tokens: Tokens, recipe: Recipe) -> torch.Tensor:
+    """[N] old log-probabilities; stored tokens get those that the recipe names."""
+    current_N = tokens.logprobs.detach()
+    old_N = current_N if tokens.old_logprobs is None else tokens.old_logprobs
+    if recipe.offline_old == "current":
+        return old_N
+    if recipe.offline_old == "one":
+        return torch.where(tokens.is_offline, torch.zeros_like(old_N), old_N)
+    stored_N = _present(tokens.sampler_logprobs, "sampler_logprobs", "offline_old")
+    return torch.where(tokens.is_offline, stored_N, old_N)
+
+
+def _level(log_ratio_N: torch.Tensor, *, trains_N: torch.Tensor, tokens: Tokens, recipe: Recipe) -> torch.Tensor:
+    """[N] log ratio at the recipe's level, the value of a sequence repeated over its tokens."""
+    if recipe.ratio == "token":
+        level_N = log_ratio_N
+    elif recipe.ratio == "trajectory":
+        level_N = _sequence_sum(log_ratio_N, tokens)[tokens.sequence]
+    else:
+        counts_S = _sequence_sum(trains_N.to(log_ratio_N.dtype), tokens).clamp(min=1)
+        level_N = (_sequence_sum(log_ratio_N, tokens) / counts_S)[tokens.sequence]
+        if recipe.ratio == "sequence_token":
+            # Value of the sequence's ratio, gradient of the token's own probability (GSPO-token).
+            level_N = level_N.detach() + log_ratio_N - log_ratio_N.detach()
+    return level_N.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+
+
+def _sequence_sum(values_N: torch.Tensor, tokens: Tokens) -> torch.Tensor:
+    return values_N.new_zeros(tokens.num_sequences).index_add(0, tokens.sequence, values_N)
+
+
+def _masked(values_N: torch.Tensor, trains_N: torch.Tensor) -> torch.Tensor:
+    # Chosen, not multiplied: 0 * NaN would spoil the sum.
+    return torch.where(trains_N, values_N, torch.zeros_like(values_N))
+
+
+def _present(values_N: torch.Tensor | None, name: str, option: str) -> torch.Tensor:
+    if values_N is None:
+        raise ValueError(f"the recipe's option {option} needs Tokens.{name}, which is None")
+    return values_N
+
+
+def _sums(
+    values: Mapping[str, torch.Tensor], policy_N: torch.Tensor, trains_N: torch.Tensor, tokens: Tokens
+) -> dict[str, Sum]:
+    """Metrics over all training tokens, and the policy term apart for stored and sampled ones."""
+    count = trains_N.sum()
+    sums = {name: Sum(_masked(value_N.detach(), trains_N).sum(), count) for name, value_N in values.items()}
+    for source, mask_N in (("online", trains_N & ~tokens.is_offline), ("offline", trains_N & tokens.is_offline)):
+        sums[f"loss/policy_{source}"] = Sum(_masked(policy_N.detach(), mask_N).sum(), mask_N.sum())
+    sums["loss/offline_token_frac"] = Sum((trains_N & tokens.is_offline).sum(), count)
+    return sums
