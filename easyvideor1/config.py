@@ -43,6 +43,10 @@ class CacheConfig:
     dir: str
     """Folder of the frame cache; may be shared by runs and machines."""
     mode: Literal["prefer_preprocessed", "preprocessed_only", "realtime_only"] = "prefer_preprocessed"
+    codec: Literal["raw", "zstd", "jpeg"] = "raw"
+    """raw is memory-mapped; zstd (lossless) and jpeg (lossy) are for small disks and cost CPU time at every read."""
+    max_bytes: int | None = None
+    """Size above which the entries unused for longest are removed; None: no limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +111,8 @@ class OptimizerConfig:
 class TrainConfig:
     steps: int
     prompts_per_step: int = 32
+    updates_per_step: int = 1
+    """Optimizer steps that the groups of a step are dealt to; with more than one, old log-probs are computed first."""
     tokens_per_row: int = 16_384
     """Packed rows hold at most this many tokens (one whole group at least)."""
     shared_prefix: bool = True
