@@ -1,0 +1,144 @@
+"""One forward of the model over a packed row -> log-probability of every response token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from easyvideor1.errors import MismatchError, UsageError
+from easyvideor1.train.batch import Row
+from easyvideor1.train.shared_prefix import layer_types
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class MediaInputs:
+    """Patches of one prompt's media, images and videos apart, each in prompt order."""
+
+    image_patches: torch.Tensor | None = None
+    """[patches, patch values], all images one after another."""
+    image_grid_thw: torch.Tensor | None = None
+    """int64 [images, 3]."""
+    video_patches: torch.Tensor | None = None
+    video_grid_thw: torch.Tensor | None = None
+
+
+def response_logprobs(
+    model: Any,
+    row: Row,
+    media: Mapping[int, MediaInputs],
+    *,
+    temperature: float = 1.0,
+    keep_vision_in_graph: bool = False,
+    chunk_tokens: int = 4096,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probability and entropy of every response token of a row, in the row's flat order.
+
+    The vision tower runs once per segment: once per group with a shared prefix, once per rollout without.
+    Under FSDP2 call this from the forward of the sharded root module, for it reaches into the model.
+
+    Args:
+        model: a Qwen2-VL, Qwen2.5-VL, Qwen3-VL or Qwen3.5 `ForConditionalGeneration`, after `shared_prefix.enable`.
+        media: group index -> its patches; groups without media may be left out.
+        temperature: divides the logits.
+        keep_vision_in_graph: run the vision tower on one empty patch, with weight zero, where the row has no media,
+            so that all ranks of a sharded model do the same collectives.
+        chunk_tokens: logits exist for at most this many tokens at once; with more, backward computes them again.
+
+    Returns:
+        (log-probs [N] float32, entropy in nats [N] float32). The entropy carries no gradient.
+
+    Raises:
+        MismatchError: a prompt's placeholders and its features differ in number; names the sample.
+        UsageError: the model's layers cannot keep the sequences of the row apart.
+    """
+    _check_layers(model, row)
+    inputs = _media_inputs(model.config, row, media)
+    hidden = model.model(
+        input_ids=row.input_ids, position_ids=row.position_ids, use_cache=False, row_layout=row.layout, **inputs
+    ).last_hidden_state[0]
+    if keep_vision_in_graph and not inputs:
+        hidden = hidden + 0.0 * _empty_vision(model)
+    hidden_N = hidden[row.predictors]
+    if len(hidden_N) <= chunk_tokens:
+        return _logprobs_and_entropy(model.lm_head, hidden_N, row.tokens.token_ids, temperature)
+    chunks = [
+        checkpoint(_logprobs_and_entropy, model.lm_head, *chunk, temperature, use_reentrant=False)
+        for chunk in zip(hidden_N.split(chunk_tokens), row.tokens.token_ids.split(chunk_tokens), strict=True)
+    ]
+    return torch.cat([logprobs for logprobs, _ in chunks]), torch.cat([entropy for _, entropy in chunks])
+
+
+def _logprobs_and_entropy(
+    lm_head: Callable[[torch.Tensor], torch.Tensor], hidden: torch.Tensor, targets: torch.Tensor, temperature: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    logits = lm_head(hidden).float() / temperature
+    log_total = logits.logsumexp(-1)
+    logprobs = logits.gather(-1, targets[:, None]).squeeze(-1) - log_total
+    with torch.no_grad():
+        entropy = log_total - ((logits - log_total[:, None]).exp() * logits).sum(-1)
+    return logprobs, entropy
+
+
+def _check_layers(model: Any, row: Row) -> None:
+    if "linear_attention" in layer_types(model) and not row.layout.is_one_sequence:
+        raise UsageError(
+            "this model has linear-attention layers, whose state would run from one response into the next; "
+            "set train.shared_prefix=false and train.tokens_per_row=1 (one response per row)"
+        )
+
+
+def _media_inputs(config: Any, row: Row, media: Mapping[int, MediaInputs]) -> dict[str, torch.Tensor]:
+    """The visual arguments of the model's forward: the media of each segment, in row order."""
+    parts = [media.get(segment.group, MediaInputs()) for segment in row.segments]
+    merge = config.vision_config.spatial_merge_size
+    ids_by_segment = row.input_ids[0].split([segment.num_tokens for segment in row.segments])
+    for segment, ids, part in zip(row.segments, ids_by_segment, parts, strict=True):
+        for kind, token, patches, grid in (
+            ("image", config.image_token_id, part.image_patches, part.image_grid_thw),
+            ("video", config.video_token_id, part.video_patches, part.video_grid_thw),
+        ):
+            _check_counts(segment.sample_id, kind, int((ids == token).sum()), patches, grid, merge)
+    device = row.input_ids.device
+    inputs = {
+        "pixel_values": _joined([part.image_patches for part in parts], device),
+        "image_grid_thw": _joined([part.image_grid_thw for part in parts], device),
+        "pixel_values_videos": _joined([part.video_patches for part in parts], device),
+        "video_grid_thw": _joined([part.video_grid_thw for part in parts], device),
+    }
+    return {name: tensor for name, tensor in inputs.items() if tensor is not None}
+
+
+def _check_counts(
+    sample_id: str, kind: str, placeholders: int, patches: torch.Tensor | None, grid: torch.Tensor | None, merge: int
+) -> None:
+    from_grid = 0 if grid is None else int(grid.prod(-1).sum())
+    num_patches = 0 if patches is None else len(patches)
+    if num_patches != from_grid or placeholders * merge**2 != from_grid:
+        raise MismatchError(
+            f"{placeholders} {kind} placeholders need {placeholders * merge**2} patches, but there are {num_patches}, "
+            f"and the grid {[] if grid is None else grid.tolist()} has {from_grid}",
+            where=f"sample {sample_id}",
+            remedy="build the prompt and its patches from the same plan; a response must not hold vision tokens",
+        )
+
+
+def _joined(tensors: Sequence[torch.Tensor | None], device: torch.device) -> torch.Tensor | None:
+    present = [tensor for tensor in tensors if tensor is not None]
+    return torch.cat(present).to(device) if present else None
+
+
+def _empty_vision(model: Any) -> torch.Tensor:
+    """A scalar through every weight of the vision tower, from zero patches that make one token."""
+    vision = model.config.vision_config
+    merge = vision.spatial_merge_size
+    values = getattr(vision, "in_channels", 3) * vision.temporal_patch_size * vision.patch_size**2
+    weight = model.lm_head.weight
+    features = model.model.get_image_features(
+        torch.zeros(merge**2, values, device=weight.device), torch.tensor([[1, merge, merge]], device=weight.device)
+    )
+    deepstack = [part for layer in getattr(features, "deepstack_features", None) or [] for part in layer]
+    return sum(part.sum() for part in [*features.pooler_output, *deepstack])  # type: ignore[return-value]

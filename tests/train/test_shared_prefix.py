@@ -1,0 +1,247 @@
+"""Shared-prefix rows, separate rows and plain padded batches of the real model classes are the same function.
+
+Tolerances (float32): log-probs 1e-5 absolute, gradients 1e-4 relative; sums run in another order, nothing else differs.
+"""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tiny_models import IMAGE, plain_logprobs, tiny_case, tiny_model
+
+from easyvideor1.errors import MismatchError, UsageError
+from easyvideor1.train import shared_prefix
+from easyvideor1.train.batch import pack
+from easyvideor1.train.logprobs import MediaInputs, response_logprobs
+from easyvideor1.train.shared_prefix import RowLayout, lay_out
+
+LOGPROB_TOLERANCE, GRADIENT_TOLERANCE = 1e-5, 1e-4
+
+
+def make_cases(model):
+    return [
+        tiny_case(model, name="text", lengths=[3, 3, 3], seed=1),
+        tiny_case(model, name="image", lengths=[1, 5, 2], images=[(1, 4, 4), (1, 2, 6)], seed=2),
+        tiny_case(model, name="video", lengths=[4, 1], videos=[(2, 4, 4)], seed=3),
+        tiny_case(model, name="mixed", lengths=[2, 6, 3], images=[(1, 4, 2)], videos=[(3, 2, 4), (1, 4, 4)], seed=4),
+        tiny_case(model, name="single", lengths=[3], text_len=9, seed=5),
+    ]
+
+
+def step(model, losses):
+    model.zero_grad()
+    sum(losses).backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def weighted(logprobs, case):
+    return [(lp * a).sum() for lp, a in zip(logprobs, case.group.advantages, strict=True)]
+
+
+def packed(model, cases, **options):
+    """{(sample id, rollout): log-probs} and gradients by packed rows."""
+    batch = pack([case.group for case in cases], **options)
+    media = {index: case.media for index, case in enumerate(cases)}
+    names = [(case.group.prompt.sample.id, i) for case in cases for i in range(len(case.group.rollouts))]
+    found, losses = {}, []
+    for row in batch.rows:
+        logprobs, _ = response_logprobs(model, row, media)
+        losses.append((logprobs * row.tokens.advantages * row.tokens.weights).sum())
+        for sequence in row.tokens.sequence.unique().tolist():
+            found[names[sequence]] = logprobs[row.tokens.sequence == sequence].detach()
+    return found, step(model, losses)
+
+
+def plain(model, cases):
+    found, losses = {}, []
+    for case in cases:
+        logprobs = plain_logprobs(model, case)
+        losses += weighted(logprobs, case)
+        found |= {(case.group.prompt.sample.id, i): lp.detach() for i, lp in enumerate(logprobs)}
+    return found, step(model, losses)
+
+
+def logprob_difference(found, expected):
+    assert found.keys() == expected.keys()
+    return max((found[key] - expected[key]).abs().max().item() for key in expected)
+
+
+def gradient_difference(found, expected):
+    assert found.keys() == expected.keys()
+    return max(((found[name] - g).norm() / (g.norm() + 1e-12)).item() for name, g in expected.items())
+
+
+@pytest.fixture(scope="module", params=["qwen3_vl", "qwen2_5_vl", "qwen2_vl"])
+def plain_run(request):
+    """(model that understands layouts, cases, log-probs and gradients of the plain forward)."""
+    cases = make_cases(reference := tiny_model(request.param))
+    expected = plain(reference, cases)
+    model = tiny_model(request.param)
+    shared_prefix.enable(model)
+    return model, cases, *expected
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"shared_prefix": True, "tokens_per_row": 1},
+        {"shared_prefix": True, "tokens_per_row": 10_000},
+        {"shared_prefix": False, "tokens_per_row": 100},
+    ],
+    ids=["shared, a group per row", "shared, all groups in a row", "separate"],
+)
+def test_packed_rows_equal_the_plain_padded_forward(plain_run, options):
+    model, cases, logprobs, gradients = plain_run
+    found_logprobs, found_gradients = packed(model, cases, **options)
+    assert logprob_difference(found_logprobs, logprobs) < LOGPROB_TOLERANCE
+    assert gradient_difference(found_gradients, gradients) < GRADIENT_TOLERANCE
+
+
+def test_order_and_row_budget_change_nothing(plain_run):
+    model, cases, logprobs, gradients = plain_run
+    shuffled = [cases[i] for i in (3, 0, 4, 2, 1)]
+    found_logprobs, found_gradients = packed(model, shuffled, tokens_per_row=60, shared_prefix=True)
+    assert logprob_difference(found_logprobs, logprobs) < LOGPROB_TOLERANCE
+    assert gradient_difference(found_gradients, gradients) < GRADIENT_TOLERANCE
+
+
+@pytest.fixture(scope="module")
+def one_row():
+    """(model, row of two groups, its media, its log-probs)."""
+    model = tiny_model("qwen3_vl")
+    shared_prefix.enable(model)
+    cases = [
+        tiny_case(model, name="a", lengths=[3, 2], videos=[(2, 2, 2)], seed=1),
+        tiny_case(model, name="b", lengths=[2, 4], seed=2),
+    ]
+    (row,) = pack([case.group for case in cases], tokens_per_row=1000, shared_prefix=True).rows
+    media = {0: cases[0].media}
+    return model, row, media, forward(model, row, media)
+
+
+@torch.no_grad()
+def forward(model, row, media, **options):
+    return response_logprobs(model, row, media, **options)[0]
+
+
+def test_the_comparison_sees_wrong_positions(one_row):
+    model, row, media, logprobs = one_row
+    positions = row.position_ids.clone()
+    positions[:, :, -4:] += 2  # the last response, as if it came after its neighbour
+    changed = forward(model, replace(row, position_ids=positions), media)
+    assert (changed - logprobs)[:-4].abs().max() < LOGPROB_TOLERANCE
+    assert (changed - logprobs)[-4:].abs().max() > 100 * LOGPROB_TOLERANCE
+
+
+def test_the_comparison_sees_a_response_that_looks_at_its_neighbour(one_row):
+    model, row, media, logprobs = one_row
+    first, second = row.layout.groups
+    leaky = RowLayout(groups=(first, lay_out(second.num_prompt, [sum(second.lengths)])))
+    changed = forward(model, replace(row, layout=leaky), media)
+    assert (changed - logprobs)[:-4].abs().max() < LOGPROB_TOLERANCE
+    assert (changed - logprobs)[-4:].abs().max() > 100 * LOGPROB_TOLERANCE
+
+
+def test_the_comparison_sees_a_group_that_looks_at_the_one_before(one_row):
+    model, row, media, logprobs = one_row
+    leaky = RowLayout(groups=(lay_out(row.num_tokens - 4, [4]),))
+    changed = forward(model, replace(row, layout=leaky), media)
+    assert (changed - logprobs)[5:].abs().max() > 100 * LOGPROB_TOLERANCE
+
+
+def test_a_response_does_not_depend_on_the_others(one_row):
+    model, row, media, logprobs = one_row
+    ids = row.input_ids.clone()
+    first_response = slice(row.layout.groups[0].num_prompt, row.layout.groups[0].num_prompt + 3)
+    ids[:, first_response] = (ids[:, first_response] + 7) % 80
+    changed = forward(model, replace(row, input_ids=ids), media)
+    assert torch.equal(changed[3:], logprobs[3:])
+    assert (changed - logprobs)[1:3].abs().max() > 100 * LOGPROB_TOLERANCE
+
+
+def test_generation_is_not_touched():
+    reference, model = tiny_model("qwen3_vl"), tiny_model("qwen3_vl")
+    shared_prefix.enable(model)
+    ids = torch.tensor([[0, 0, 5, 6, 7], [1, 2, 3, 4, 5]])
+    arguments = {"input_ids": ids, "attention_mask": torch.tensor([[0, 0, 1, 1, 1], [1] * 5]), "max_new_tokens": 6}
+    assert torch.equal(model.generate(**arguments, do_sample=False), reference.generate(**arguments, do_sample=False))
+
+
+def test_gradient_checkpointing_and_logit_chunks_change_nothing(one_row):
+    model, row, media, _ = one_row
+
+    def run(**options):
+        logprobs, entropy = response_logprobs(model, row, media, **options)
+        return logprobs.detach(), entropy, step(model, [(logprobs * row.tokens.advantages).sum()])
+
+    logprobs, entropy, gradients = run()
+    model.activation_checkpointing_enable()
+    try:
+        chunked = run(chunk_tokens=4)
+    finally:
+        model.activation_checkpointing_disable()
+    assert (chunked[0] - logprobs).abs().max() < LOGPROB_TOLERANCE
+    assert (chunked[1] - entropy).abs().max() < LOGPROB_TOLERANCE
+    assert gradient_difference(chunked[2], gradients) < GRADIENT_TOLERANCE
+
+
+def test_temperature_divides_the_logits_and_entropy_is_that_of_the_distribution():
+    model = tiny_model("qwen3_vl")
+    shared_prefix.enable(model)
+    case = tiny_case(model, name="a", lengths=[2], seed=1)
+    (row,) = pack([case.group], tokens_per_row=1, shared_prefix=True).rows
+    logits = model(input_ids=row.input_ids, position_ids=row.position_ids).logits[0, row.predictors]
+    expected = torch.distributions.Categorical(logits=logits / 0.7)
+    logprobs, entropy = response_logprobs(model, row, {}, temperature=0.7)
+    torch.testing.assert_close(logprobs, expected.log_prob(row.tokens.token_ids), atol=1e-5, rtol=0)
+    torch.testing.assert_close(entropy, expected.entropy(), atol=1e-5, rtol=0)
+
+
+def test_text_rows_reach_every_weight_of_the_vision_tower_when_asked(one_row):
+    model = one_row[0]
+    case = tiny_case(model, name="a", lengths=[2, 2], seed=1)
+    (row,) = pack([case.group], tokens_per_row=1, shared_prefix=True).rows
+    model.zero_grad()
+    kept, _ = response_logprobs(model, row, {}, keep_vision_in_graph=True)
+    kept.sum().backward()
+    gradients = [parameter.grad for parameter in model.model.visual.parameters()]
+    assert all(gradient is not None and not gradient.any() for gradient in gradients)
+    assert torch.equal(kept, response_logprobs(model, row, {})[0])
+
+
+def test_missing_features_name_the_sample(one_row):
+    model, row, media, _ = one_row
+    with pytest.raises(MismatchError, match=r"sample a: 2 video placeholders need 8 patches, but there are 0"):
+        forward(model, row, {})
+    short = MediaInputs(video_patches=media[0].video_patches[:-1], video_grid_thw=media[0].video_grid_thw)
+    with pytest.raises(MismatchError, match=r"sample a: .* but there are 7"):
+        forward(model, row, {0: short})
+
+
+def test_a_response_with_a_vision_token_names_the_sample(one_row):
+    model, row, media, _ = one_row
+    ids = row.input_ids.clone()
+    ids[0, -1] = IMAGE
+    with pytest.raises(MismatchError, match="sample b: 1 image placeholders"):
+        forward(model, replace(row, input_ids=ids), media)
+
+
+def test_linear_attention_takes_one_response_per_row_only():
+    reference, model = tiny_model("qwen3_5"), tiny_model("qwen3_5")
+    shared_prefix.enable(model)
+    case = tiny_case(model, name="a", lengths=[3, 5], videos=[(2, 4, 2)], seed=1)
+    with pytest.raises(UsageError, match=r"train\.shared_prefix=false"):
+        packed(model, [case], tokens_per_row=1000, shared_prefix=True)
+    logprobs, gradients = plain(reference, [case])
+    found_logprobs, found_gradients = packed(model, [case], tokens_per_row=1, shared_prefix=False)
+    assert logprob_difference(found_logprobs, logprobs) < LOGPROB_TOLERANCE
+    assert gradient_difference(found_gradients, gradients) < GRADIENT_TOLERANCE
+
+
+def test_bfloat16_rows_stay_close_to_float32(one_row):
+    _, row, media, logprobs = one_row
+    model = tiny_model("qwen3_vl").to(torch.bfloat16)
+    shared_prefix.enable(model)
+    found = forward(model, row, media)
+    assert found.dtype == torch.float32
+    assert (found - logprobs).abs().mean() < 0.1  # 8 bits of mantissa, weights of std 0.12
