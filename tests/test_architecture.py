@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1] / "easyvideor1"
-BASE = {"types", "errors", "config", "__init__"}
+BASE = {"types", "errors", "config", "problem_types", "__init__"}
 MAY_IMPORT = {
     "types": set(),
+    "problem_types": set(),
     "errors": set(),
     "config": {"errors", "types"},
     "video": BASE,

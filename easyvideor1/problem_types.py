@@ -1,0 +1,115 @@
+"""Names of problem types: one canonical spelling each, whatever the data set writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+CANONICAL = (
+    "multiple choice",
+    "numerical",
+    "regression",
+    "temporal grounding",
+    "spatial grounding",
+    "tracking",
+    "spatial-temporal grounding",
+    "segmentation",
+    "open-ended",
+    "math",
+    "ocr",
+    "boolean",
+    "svg code",
+    "html code",
+    "python code",
+    "preference",
+)
+"""Every type that has a reward of its own."""
+
+ALIASES = {
+    "multi choice": "multiple choice",
+    "multichoice": "multiple choice",
+    "mcq": "multiple choice",
+    "mc": "multiple choice",
+    "number": "numerical",
+    "numeric": "numerical",
+    "counting": "numerical",
+    "grounding temporal": "temporal grounding",
+    "temporal localization": "temporal grounding",
+    "moment retrieval": "temporal grounding",
+    "grounding": "spatial grounding",
+    "visual grounding": "spatial grounding",
+    "object detection": "spatial grounding",
+    "object tracking": "tracking",
+    "spatio temporal grounding": "spatial-temporal grounding",
+    "spatiotemporal grounding": "spatial-temporal grounding",
+    "stg": "spatial-temporal grounding",
+    "video segmentation": "segmentation",
+    "image segmentation": "segmentation",
+    "open ended qa": "open-ended",
+    "openended": "open-ended",
+    "free form": "open-ended",
+    "freeform": "open-ended",
+    "video qa": "open-ended",
+    "videoqa": "open-ended",
+    "image qa": "open-ended",
+    "video description": "open-ended",
+    "image description": "open-ended",
+    "description": "open-ended",
+    "video caption": "open-ended",
+    "caption": "open-ended",
+    "captioning": "open-ended",
+    "mathematics": "math",
+    "geometry": "math",
+    "text recognition": "ocr",
+    "binary": "boolean",
+    "bool": "boolean",
+    "binary classification": "boolean",
+    "yes no": "boolean",
+    "yes/no": "boolean",
+    "true false": "boolean",
+    "judgement": "boolean",
+    "svg": "svg code",
+    "html": "html code",
+    "python": "python code",
+    "code": "python code",
+    "llava": "preference",
+    "critic": "preference",
+    "preference pair": "preference",
+}
+"""Folded spelling (spaces for `_` and `-`) of public data sets -> canonical name."""
+
+_BY_KEY = {name.replace("-", " "): name for name in CANONICAL} | ALIASES
+
+
+def canonical(name: str) -> str:
+    """The one spelling of a problem type; an unknown name comes back folded (lower case, single spaces).
+
+    >>> canonical(" Multiple_Choice "), canonical("OCR"), canonical("spatio-temporal grounding"), canonical("My_Type")
+    ('multiple choice', 'ocr', 'spatial-temporal grounding', 'my type')
+    """
+    folded = " ".join(name.replace("_", " ").lower().split())
+    return _BY_KEY.get(" ".join(folded.replace("-", " ").split()), folded)
+
+
+_LABEL = re.compile(r"\s*[(\[]?([A-Za-z])[)\].:]+\s*")
+
+
+def option_labels(options: Sequence[str]) -> dict[str, str]:
+    """Letter -> text of the options of a question, in order.
+
+    Options that all carry their own letters (in order from A) lose them; otherwise the position gives the letter, so
+    that a text like "A. Lincoln" is not torn apart.
+
+    >>> option_labels(["A. red", "B. blue"]), option_labels(["red", "A. Lincoln"])
+    ({'A': 'red', 'B': 'blue'}, {'A': 'red', 'B': 'A. Lincoln'})
+    """
+    letters = [chr(ord("A") + index) for index in range(len(options))]
+    matches = [_LABEL.match(option) for option in options]
+    is_labelled = all(
+        match and match[1].upper() == letter for match, letter in zip(matches, letters, strict=True)
+    ) and bool(options)
+    if is_labelled:
+        texts = [option[match.end() :] for option, match in zip(options, matches, strict=True) if match]
+    else:
+        texts = list(options)
+    return {letter: text.strip() for letter, text in zip(letters, texts, strict=True)}

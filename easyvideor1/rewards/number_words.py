@@ -1,0 +1,137 @@
+"""Number words in digits: "two hundred and five" -> "205", "minus five" -> "-5", Chinese numerals alike."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = {
+    "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
+    "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16,
+    "seventeen": 17, "eighteen": 18, "nineteen": 19,
+}  # fmt: skip
+_TENS = {
+    "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90,
+}  # fmt: skip
+_SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
+_PARTS = {
+    "half": 2,
+    "halves": 2,
+    "third": 3,
+    "thirds": 3,
+    "quarter": 4,
+    "quarters": 4,
+    "fourths": 4,
+    "fifth": 5,
+    "fifths": 5,
+    "tenth": 10,
+    "tenths": 10,
+}
+_WORD = "|".join(sorted([*_UNITS, *_TENS, *_SCALES, "hundred", "dozen"], key=len, reverse=True))
+_RUN = re.compile(
+    rf"(?<![a-z])(?:a )?(?P<words>(?:{_WORD})(?![a-z])(?:(?:[ ]|-|[ ]and[ ])(?:{_WORD})(?![a-z]))*+)"
+    rf"(?P<point>(?: point)(?: (?:{'|'.join(_UNITS)})(?![a-z]))++)?"
+    rf"(?P<half> and a half(?![a-z]))?(?:[ -](?P<part>{'|'.join(_PARTS)})(?![a-z]))?"
+)
+_LONE_PART = re.compile(r"(?<![a-z])(?<!and )(?<!and a )(?:a )?(half|quarter)(?: of)?(?![a-z])")
+_DIGITS_BEFORE = re.compile(r"[\d.]\s?$")
+
+
+def spell_out(text: str) -> str:
+    """Lower-case text with number words replaced by digits.
+
+    >>> spell_out("two hundred and five"), spell_out("minus two point five"), spell_out("one and a half")
+    ('205', '-2.5', '1.5')
+    """
+    text = _RUN.sub(_digits, text)
+    text = _LONE_PART.sub(lambda match: _PART_OF_ONE[match[1]], text)
+    text = re.sub(r"(?<![a-z])(?:minus|negative) ?(?=[\d.])", "-", text)
+    return _chinese(text)
+
+
+_PART_OF_ONE = {"half": "0.5", "quarter": "0.25"}
+
+
+def _digits(match: re.Match[str]) -> str:
+    if _DIGITS_BEFORE.search(match.string[max(0, match.start() - 2) : match.start()]) and match["words"] in (
+        *_SCALES,
+        "hundred",
+        "dozen",
+    ):
+        return match[0]  # "3 million": the digits take the scale themselves
+    words = re.findall(r"[a-z]+", match["words"].replace(" and ", " "))
+    value = _value(words)
+    if value is None:  # "two two": not one number, so leave several
+        return " ; ".join(str(_value([word])) for word in words)
+    digits = str(value)
+    if match["point"]:
+        digits += "." + "".join(str(_UNITS[word]) for word in match["point"].split()[1:])
+    if match["half"]:
+        digits = f"{value}.5"
+    if match["part"]:
+        digits = f"{value}/{_PARTS[match['part']]}"
+    return digits
+
+
+def _value(words: list[str]) -> int | None:
+    """The whole number that number words spell; None where they are several numbers in a row."""
+    total, current, last_scale, room = 0, 0, 10**12, 100
+    # `room` is what the next word below a hundred must stay under: "twenty" leaves 10, "five" leaves nothing.
+    for word in words:
+        if word in _UNITS or word in _TENS:
+            value = _UNITS.get(word, _TENS.get(word, 0))
+            if value >= room or (value == 0 and len(words) > 1):
+                return None
+            current += value
+            room = 10 if word in _TENS else 0
+        elif word in ("hundred", "dozen"):
+            if current >= 100:
+                return None
+            current = max(current, 1) * (100 if word == "hundred" else 12)
+            room = 100
+        else:
+            scale = _SCALES[word]
+            if scale >= last_scale:
+                return None
+            total, current, last_scale, room = total + max(current, 1) * scale, 0, scale, 100
+    return total + current
+
+
+_CHINESE_DIGITS = {
+    char: value for value, char in enumerate("\u96f6\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d")
+}
+_CHINESE_DIGITS |= {"\u3007": 0, "\u4e24": 2}
+_CHINESE_UNITS = {"\u5341": 10, "\u767e": 100, "\u5343": 1000}
+_CHINESE_SCALES = {"\u4e07": 10**4, "\u4ebf": 10**8}
+_CHINESE_CHARS = "".join([*_CHINESE_DIGITS, *_CHINESE_UNITS, *_CHINESE_SCALES])
+_CHINESE_FIRST = "".join([*_CHINESE_DIGITS, "\u5341"])
+_CHINESE_DIGIT_CHARS = "".join(_CHINESE_DIGITS)
+_CHINESE_RUN = re.compile(rf"(\u8d1f)?([{_CHINESE_FIRST}][{_CHINESE_CHARS}]*+)(?:\u70b9([{_CHINESE_DIGIT_CHARS}]++))?")
+
+
+def _chinese(text: str) -> str:
+    text = _CHINESE_RUN.sub(_chinese_digits, text)
+    text = re.sub(r"\u8d1f(?=\d)", "-", text)
+    text = re.sub(r"\u767e\u5206\u4e4b(-?[\d.]++)", r"\1%", text)
+    return re.sub(r"(?<!\d)(\d++)/?\u5206\u4e4b(\d++)", r"\2/\1", text)
+
+
+def _chinese_digits(match: re.Match[str]) -> str:
+    value = _chinese_value(match[2])
+    digits = "" if match[3] is None else "." + "".join(str(_CHINESE_DIGITS[char]) for char in match[3])
+    return ("-" if match[1] else "") + str(value) + digits
+
+
+def _chinese_value(chars: str) -> int:
+    if all(char in _CHINESE_DIGITS for char in chars):  # read out digit by digit
+        return int("".join(str(_CHINESE_DIGITS[char]) for char in chars[:50]))
+    total, section, digit = 0, 0, 0
+    for char in chars:
+        if char in _CHINESE_DIGITS:
+            digit = _CHINESE_DIGITS[char]
+        elif char in _CHINESE_UNITS:
+            section += (digit or 1) * _CHINESE_UNITS[char]
+            digit = 0
+        else:
+            total = (total + section + digit) * _CHINESE_SCALES[char]
+            section = digit = 0
+    return total + section + digit

@@ -1,0 +1,37 @@
+"""What a problem type must know: how to read its gold answer, how to read a response, how to compare the two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from easyvideor1.errors import DataError
+from easyvideor1.rewards.parse import MAX_ANSWER_CHARS
+from easyvideor1.types import Sample
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """The reward of one problem type."""
+
+    read_gold: Callable[[Sample], Any]
+    """The gold answer, ready to compare; raises DataError where it cannot be read."""
+    read_answer: Callable[[Sample, str], Any]
+    """The answer in the text of an answer block; None where there is none, or more than one."""
+    accuracy: Callable[[Any, Any], float]
+    """Answer and gold -> [0, 1]."""
+    is_heavy: bool = False
+    """True: may take long or much memory on a hostile answer, so it runs in a killable process only."""
+    max_chars: int = MAX_ANSWER_CHARS
+
+
+def bad_gold(sample: Sample, problem: str) -> DataError:
+    """The error for a gold answer that no response could be compared with."""
+    shown = sample.answer if len(sample.answer) <= 80 else sample.answer[:77] + "..."
+    return DataError(
+        f"{problem}, got {shown!r}",
+        where=sample.where or sample.id,
+        field="answer",
+        remedy=f"mend the row, or give it another problem_type than '{sample.problem_type}'",
+    )

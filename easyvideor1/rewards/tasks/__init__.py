@@ -1,0 +1,1 @@
+"""Every problem type and its task."""

@@ -1,0 +1,103 @@
+"""Which option an answer names."""
+
+import pytest
+
+from easyvideor1.errors import DataError
+from easyvideor1.problem_types import option_labels
+from easyvideor1.rewards.router import check
+from easyvideor1.rewards.tasks.choice import read_choice
+from easyvideor1.types import Sample
+
+OPTIONS = ("A. the green boat", "B. a tall tower", "C. A man sings", "D. an old horse, tired", "E. I do not know")
+
+NAMES_B = (
+    "B", "b", " B\n", "B.", "(B)", "[B]", "B)", "B:", "\uff22", "\uff08B\uff09", "**B**", "`B`", "'B'", "\\boxed{B}",
+    "$\\boxed{\\text{B}}$", "$B$", "\\text{B}", "(B) a tall tower", "B. a tall tower", "B: a tall tower",
+    "B a tall tower", "B - a tall tower", "b) a tall tower", "A Tall Tower!", "a  tall tower", '"a tall tower"',
+    "Option B", "option b", "Choice B.", "Answer: B", "answer is b.", "The answer is B",
+    "The correct answer is (B).", "The final answer is: **B**", "Final answer: B",
+    "The answer is B because the tower is tall.", "the answer is a tall tower",
+    "The correct option is B. a tall tower", "I choose B.", "I would go with (B).", "It is B", "B, a tall tower",
+    "B\nThe tower is tall.", "B is correct.", "B because it rises above the roofs", "\u7b54\u6848\uff1aB",
+    "\u7b54\u6848\u662fB", "\u9009B", "\u6211\u9009\u62e9B", "\u6b63\u786e\u7b54\u6848\u4e3aB\u3002",
+    "\u9009\u9879B", "\u6240\u4ee5\u7b54\u6848\u662fB", "\u56e0\u6b64\u9009B", "**Answer:** B",
+    "Therefore, the answer is B.", "```\nB\n```", "<B>", "B;", "The best choice is B!", "B) a tall tower.", "(b)",
+)  # fmt: skip
+NAMES_NOTHING = (
+    "", "   ", "F", "Z", "A or B", "A and B", "A, B", "A/B", "AB", "ABCD", "A\nB\nC\nD", "A.\nB.\nC.\nD.", "(A)(B)",
+    "(A) (B)", "A. B. C. D. E.", "B or maybe C", "B, not C", "Tower", "Boat", "Both towers", "Because it is tall",
+    "Based on the video", "A person", "A tall man", "A.m. in the morning or B", "The answer is a dog.",
+    "The answer is not B", "I think it is unclear.", "Answer", "The", "notice", "3.3MeV", "B or not B",
+    "none of them", "the tower", "(B) the green boat", "B. A man sings", "A. the green boat\nB. a tall tower",
+    "Either B or C is right", "I am not sure", "an", "option", "\u7b54\u6848", "1", "B C", "A: no, B: yes",
+    "option A or option B", "answer is A. Or the answer is B.",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NAMES_B)
+def test_answer_names_the_second_option(text):
+    assert read_choice(text, option_labels(OPTIONS)) == "B"
+
+
+@pytest.mark.parametrize("text", NAMES_NOTHING)
+def test_answer_names_no_single_option(text):
+    assert read_choice(text, option_labels(OPTIONS)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ("A man sings", "C"),
+        ("A", "A"),
+        ("a", "A"),
+        ("The answer is A", "A"),
+        ("The answer is A because the boat is green", "A"),
+        ("A. the green boat", "A"),
+        ("an old horse, tired", "D"),
+        ("an old horse tired", "D"),
+        ("I do not know", "E"),
+        ("E", "E"),
+        ("C. A man sings", "C"),
+        ("(C) A man sings", "C"),
+        ("The answer is A man sings", "C"),
+    ],
+)
+def test_articles_and_pronouns_are_not_letters(text, letter):
+    assert read_choice(text, option_labels(OPTIONS)) == letter
+
+
+def test_letters_without_options_are_all_allowed():
+    assert read_choice("(M)", {}) == "M"
+    assert read_choice("M. some text", {}) == "M"
+    assert read_choice("Monday", {}) is None
+
+
+def test_an_option_that_holds_another_one_is_not_confused_with_it():
+    labels = option_labels(["lamp", "not a lamp", "a lamp"])
+    assert [read_choice(text, labels) for text in ("lamp", "not a lamp", "a lamp")] == ["A", "B", "C"]
+
+
+def test_a_text_that_two_options_share_names_neither():
+    assert read_choice("red", option_labels(["red", "red", "blue"])) is None
+
+
+def test_signs_in_option_texts_make_a_difference():
+    labels = option_labels(["A. -3", "B. 3", "C. 1.5", "D. 15", "E. x < 2", "F. x > 2"])
+    assert [read_choice(text, labels) for text in ("-3", "3", "1.5", "15", "x < 2", "x > 2")] == list("ABCDEF")
+
+
+def test_letters_are_taken_off_options_only_where_all_have_them():
+    assert option_labels(["(a) one", "(b) two"]) == {"A": "one", "B": "two"}
+    assert option_labels(["A. Lincoln", "G. Washington"]) == {"A": "A. Lincoln", "B": "G. Washington"}
+    assert option_labels([]) == {}
+
+
+@pytest.mark.parametrize("gold", ["B", "b", "(B)", "B.", "B. a tall tower", "a tall tower", "Answer: B"])
+def test_gold_may_carry_marks_and_text(gold):
+    check([Sample(id="s", problem_type="mcq", problem="", answer=gold, options=OPTIONS)])
+
+
+@pytest.mark.parametrize("gold", ["", "F", "AC", "the tower", "A, C"])
+def test_gold_outside_the_options_is_a_data_error(gold):
+    with pytest.raises(DataError, match=r"rows:3: field 'answer': .* letters A, B, C, D, E"):
+        check([Sample(id="s", where="rows:3", problem_type="mcq", problem="", answer=gold, options=OPTIONS)])

@@ -1,0 +1,87 @@
+"""The one number an answer names."""
+
+import math
+
+import pytest
+
+from easyvideor1.errors import DataError
+from easyvideor1.rewards.measures import mean_relative_accuracy, numbers_agree
+from easyvideor1.rewards.numbers import read_number
+from easyvideor1.rewards.router import check
+from easyvideor1.types import Sample
+
+READS = {
+    "8": 8, "8.0": 8, "-8": -8, "+8": 8, "\u22128": -8, "- 8": -8, "\uff18": 8, "2,500": 2500,
+    "1,234,567.5": 1234567.5, "6.25": 6.25, ".5": 0.5, "8.": 8, "3e2": 300, "3E2": 300, "2.5e-3": 0.0025,
+    "4.5 \u00d7 10^3": 4500, "4.5 x 10^3": 4500, "4.5*10^3": 4500, "4.5 \\times 10^{3}": 4500, "10^4": 10000,
+    "2^{5}": 32, "3/4": 0.75, "3 / 4": 0.75, "-3/4": -0.75, "2 3/4": 2.75, "\\frac{3}{4}": 0.75,
+    "\\dfrac{3}{4}": 0.75, "2\\frac{3}{4}": 2.75, "\\frac34": 0.75, "25%": 0.25, "25 %": 0.25, "25\\%": 0.25,
+    "25 percent": 0.25, "twenty five percent": 0.25, "9 boats": 9, "9.5 m": 9.5, "9.5m": 9.5, "$4.20": 4.2,
+    "-$4": -4, "\u20ac4": 4, "about 9": 9, "~9": 9, "\u2248 9": 9, "$9$": 9, "\\(9\\)": 9, "\\boxed{9}": 9,
+    "$\\boxed{9.5}$": 9.5, "**9**": 9, "`9`": 9, "The answer is 9.": 9, "There are nine.": 9, "x = 9": 9,
+    "x_1 = 9": 9, "9 m\u00b2": 9, "9 m^2": 9, "9 kg/m^3": 9, "60 km/h": 60, "nine": 9, "Nine boats": 9,
+    "ninety-nine": 99, "ninety nine": 99, "three hundred": 300, "three hundred and six": 306,
+    "two thousand four hundred": 2400, "a hundred": 100, "a dozen": 12, "two million": 2e6, "3 million": 3e6,
+    "2.5 thousand": 2500, "minus six": -6, "negative six": -6, "one point two five": 1.25, "two and a half": 2.5,
+    "2 and a half": 2.5, "half": 0.5, "one third": 1 / 3, "three quarters": 0.75, "zero": 0, "0": 0, "9 (nine)": 9,
+    "H2O has 9": 9, "\\text{9}": 9, "(9)": 9, "9 = 9.0": 9, "\u4e5d": 9, "\u4e5d\u8258\u8239": 9, "\u5341\u4e8c": 12,
+    "\u4e09\u767e": 300, "\u4e24\u5343": 2000, "4\u4e07": 40000, "\u8d1f\u4e8c\u70b9\u4e94": -2.5,
+    "\u767e\u5206\u4e4b\u4e8c\u5341": 0.2, "\u56db\u5206\u4e4b\u4e00": 0.25, "9\u4e2a": 9, "\u7b54\u6848\u662f9": 9,
+    "```\n9\n```": 9, "9\n": 9, "first 9": 9,
+}  # fmt: skip
+READS_NOTHING = (
+    "", " ", "many", "none of it", "7 or 9", "7, 8, 9", "7-9", "7\u20139", "7 to 9", "7 and 9", "between 7 and 9",
+    "nan", "NaN", "inf", "-inf", "Infinity", "\u221e", "\\infty", "1e999", "9/0", "1/2/3", "1.2.3", "2020-05",
+    "12:30", "7x9", "3,5", "12,34", "2 boats and four cars", "nine ten", "five or six", "9" * 400, "5%-7%",
+    "Room 4 has six chairs", "H2O", "x_2", "1 2 3", "10^{9999}", "2^99999",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", READS)
+def test_number_is_read(text):
+    number = read_number(text)
+    assert number is not None
+    assert math.isclose(number.value, READS[text], rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("text", READS_NOTHING)
+def test_no_single_finite_number(text):
+    assert read_number(text) is None
+
+
+def test_whole_golds_want_the_exact_number_and_others_three_digits():
+    assert numbers_agree(12.4, 12, is_gold_whole=True) == 0
+    assert numbers_agree(12.000000001, 12, is_gold_whole=True) == 1
+    assert numbers_agree(0.333, 1 / 3, is_gold_whole=False) == 1
+    assert numbers_agree(0.33, 1 / 3, is_gold_whole=False) == 0
+    assert numbers_agree(0.002, 0.006, is_gold_whole=False) == 0
+    assert numbers_agree(0.0, 0.0, is_gold_whole=True) == 1
+    assert numbers_agree(0.001, 0.0, is_gold_whole=True) == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "gold", "accuracy"),
+    [
+        (20, 20, 1.0),  # no error: all ten levels
+        (20.9, 20, 1.0),  # 4.5 % is under 5 %, the strictest level
+        (21, 20, 0.9),  # 5 % sits on that level, where < fails
+        (22.4, 20, 0.8),  # 12 %: under 15 % .. 50 %
+        (18, 20, 0.8),  # 10 % sits on a level
+        (29.8, 20, 0.1),  # 49 %: only the loosest level
+        (30, 20, 0.0),  # 50 % sits on the loosest level
+        (10, 20, 0.0),
+        (-20, 20, 0.0),
+        (20, -20, 0.0),
+        (-20.9, -20, 1.0),
+        (0, 0, 1.0),
+        (0.1, 0, 0.0),
+    ],
+)
+def test_mean_relative_accuracy_by_hand(value, gold, accuracy):
+    assert mean_relative_accuracy(value, gold) == accuracy
+
+
+@pytest.mark.parametrize("gold", ["", "many", "7 or 8", "nan", "1e999"])
+def test_gold_without_one_number_is_a_data_error(gold):
+    with pytest.raises(DataError, match="one finite number"):
+        check([Sample(id="s", problem_type="regression", problem="", answer=gold)])

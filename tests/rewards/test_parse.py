@@ -1,0 +1,169 @@
+"""Thinking, answer blocks and the coats around an answer."""
+
+import time
+
+import pytest
+
+from easyvideor1.rewards.parse import MAX_ANSWER_CHARS, finite, fold, plain, read_json, read_response, unfenced
+from easyvideor1.rewards.router import score
+from easyvideor1.types import Sample
+
+BLOCKS = {
+    "<answer>4</answer>": ("4",),
+    "<think>so</think><answer>4</answer>": ("4",),
+    "<think>so</think>\n<answer>\n4\n</answer>\n": ("\n4\n",),
+    "<ANSWER>4</Answer>": ("4",),
+    "so it is</think><answer>4</answer>": ("4",),
+    "<think>maybe <answer>3</answer></think><answer>4</answer>": ("4",),
+    "<think>a</think><answer>3</answer><think>b</think><answer>4</answer>": ("4",),
+    "<answer>3</answer><think>b</think>": (),
+    "<think>b <answer>3</answer>": (),
+    "<answer>3</answer><think>b": ("3",),
+    "<answer>3</answer><answer>4</answer>": ("3", "4"),
+    "<answer><answer>4</answer></answer>": ("4",),
+    "<answer>4": (),
+    "4</answer>": (),
+    "</answer><answer>4</answer>": ("4",),
+    "<answer></answer>": ("",),
+    "4": (),
+    "": (),
+    "< answer>4</ answer>": (),
+}
+
+
+@pytest.mark.parametrize("text", BLOCKS)
+def test_answer_blocks_are_those_after_the_thinking(text):
+    assert read_response(text).answers == BLOCKS[text]
+
+
+@pytest.mark.parametrize(
+    ("text", "has_one_thought"),
+    [
+        ("<think>so</think><answer>4</answer>", True),
+        ("so</think><answer>4</answer>", True),  # the prompt opened it
+        ("\n<think>so</think> <answer>4</answer>", True),
+        ("<answer>4</answer>", False),
+        ("<think></think><answer>4</answer>", False),
+        ("</think><answer>4</answer>", False),
+        ("well <think>so</think><answer>4</answer>", False),
+        ("<think>a</think><think>b</think><answer>4</answer>", False),
+        ("<think><think>a</think><answer>4</answer>", False),
+    ],
+)
+def test_one_thought_is_one_closed_block_at_the_start(text, has_one_thought):
+    assert read_response(text).has_one_thought is has_one_thought
+
+
+def test_equal_blocks_agree_and_others_contradict():
+    assert read_response("<answer>B</answer><answer> b. </answer>").answer == " b. "
+    assert read_response("<answer>B</answer><answer>C</answer>").answer is None
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("<answer>4</answer>", 1.0),
+        ("<answer>4</answer> bye", 1.0),
+        ("<answer>four or five</answer>", 0.5),
+        ("<answer> </answer>", 0.0),
+        ("<answer>4</answer><answer>4</answer>", 0.0),
+        ("4", 0.0),
+    ],
+)
+def test_format_part_without_thinking(text, part):
+    assert score(Sample(id="s", problem_type="numerical", problem="", answer="4"), text).parts["format"] == part
+
+
+def test_format_part_with_thinking_wants_a_thought():
+    sample = Sample(id="s", problem_type="numerical", problem="", answer="4")
+    assert score(sample, "<answer>4</answer>", thinking=True).parts == {"accuracy": 1.0, "format": 0.0}
+    assert score(sample, "<think>2+2</think><answer>4</answer>", thinking=True).parts["format"] == 1.0
+
+
+def test_plain_takes_off_coats_but_keeps_the_answer():
+    coats = (
+        "**B**",
+        "`B`",
+        "$B$",
+        "$$B$$",
+        "\\(B\\)",
+        "\\[B\\]",
+        "\\boxed{B}",
+        "$\\boxed{\\text{B}}$",
+        "```\nB\n```",
+        "\uff22",
+    )
+    assert {plain(text) for text in coats} == {"B"}
+    assert plain("\\boxed{\\frac{1}{2}}") == "\\frac{1}{2}"
+    assert plain("$a$ and $b$") == "$a$ and $b$"
+    assert plain("5 \u2212 2") == "5 - 2"
+
+
+def test_fold_keeps_what_makes_numbers_different():
+    assert fold("1.5") != fold("15")
+    assert fold("-3") != fold("3")
+    assert fold("The cat, (black)!") == "the cat (black)"
+
+
+def test_unfenced_wants_a_fence_around_everything():
+    assert unfenced("```svg\n<svg/>\n```") == "<svg/>"
+    assert unfenced("see ```x```") == "see ```x```"
+    assert unfenced("```") == "```"
+
+
+def test_json_is_found_in_words_and_python_spellings():
+    assert read_json('It is {"a": [1, 2]}.') == {"a": [1, 2]}
+    assert read_json("{'a': None, 'b': True, 3: (1, 2),}") == {"a": None, "b": True, "3": [1, 2]}
+    assert read_json("nothing here") is None
+    assert read_json("[1, 2] or [3, 4]") is None
+    assert read_json("[" * 50_000) is None
+    assert read_json("[" + "9" * 9000 + "]") is None
+
+
+def test_finite_refuses_what_is_no_number():
+    assert [finite(value) for value in (1, 2.5, "3", " -4e1 ")] == [1.0, 2.5, 3.0, -40.0]
+    assert [finite(value) for value in (True, None, "nan", "x", float("inf"), "1e999", [1], 10**400)] == [None] * 8
+
+
+FLOODS = (
+    " " * 400_000,
+    "<answer>" * 50_000,
+    "</answer>" * 50_000,
+    "<answer>4</answer>" * 20_000,
+    "<think>" * 50_000,
+    "9" * 300_000,
+    "<answer>" + "9" * 16_000 + "</answer>",
+    "<answer>" + "9 " * 8_000 + "</answer>",
+    "<answer>" + "1," * 8_000 + "</answer>",
+    "<answer>" + "A. " * 5_000 + "</answer>",
+    "<answer>" + "(" * 16_000 + "</answer>",
+    "<answer>" + "{" * 16_000 + "</answer>",
+    "<answer>" + '{"time":' * 2_000 + "</answer>",
+    "<answer>" + " " * 16_000 + "</answer>",
+    "<answer>" + "one " * 4_000 + "</answer>",
+    "<answer>" + "\\boxed{" * 2_000 + "</answer>",
+    "<answer>" + "answer is " * 1_600 + "</answer>",
+    "<answer>" + "the answer " * 1_400 + "</answer>",
+    "<answer>" + "\u4e00" * 16_000 + "</answer>",
+    "<answer>" + "\ufdfa" * 16_000 + "</answer>",
+    "<answer>" + "yes or " * 2_000 + "</answer>",
+    "<answer>" + "10:" * 5_000 + "</answer>",
+    "<answer>" + "-" * 16_000 + "</answer>",
+    "<answer>" + "and a half " * 1_400 + "</answer>",
+)
+
+
+@pytest.mark.parametrize("problem_type", ["multiple choice", "numerical", "boolean", "temporal grounding"])
+def test_floods_are_read_in_linear_time(problem_type):
+    gold = {"multiple choice": "B", "boolean": "No", "temporal grounding": "1 to 2"}.get(problem_type, "4.5")
+    sample = Sample(id="s", problem_type=problem_type, problem="", answer=gold, options=("A. one", "B. two"))
+    for text in FLOODS:
+        started = time.process_time()
+        assert score(sample, text).parts["accuracy"] == 0, text[:40]
+        assert time.process_time() - started < 0.5, (text[:40], time.process_time() - started)
+
+
+def test_an_answer_beyond_the_limit_is_no_answer():
+    sample = Sample(id="s", problem_type="numerical", problem="", answer="4")
+    result = score(sample, "<answer>4" + " " * MAX_ANSWER_CHARS + "</answer>")
+    assert (result.value, result.reason) == (pytest.approx(0.05), f"answer longer than {MAX_ANSWER_CHARS} characters")
