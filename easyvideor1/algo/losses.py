@@ -93,6 +93,8 @@ def policy_loss(tokens: Tokens, recipe: Recipe, *, normalizer: float) -> Loss:
     metrics = {"loss/ratio": terms.ratio, "loss/ratio_clipped_frac": terms.clipped, "loss/kl_old": terms.kl_old}
     if recipe.sampler_cap is not None:
         sampler_N = _present(tokens.sampler_logprobs, "sampler_logprobs", "sampler_cap")
+        # The engine did not sample stored tokens; their log-probabilities are another policy's.
+        sampler_N = sampler_N.masked_fill(tokens.is_offline, math.nan)
         weight_N = sampler_weight(old_N, sampler_N, cap=recipe.sampler_cap)
         policy_N = policy_N * _masked(weight_N, trains_N)
         metrics["loss/sampler_weight"] = weight_N
