@@ -69,7 +69,7 @@ class Pace:
         self._recent_s: deque[float] = deque(maxlen=STEPS_FOR_ETA)
 
     def finish(self, step: int) -> None:
-        """Note the end of a step; a step whose number was seen before (its validation) adds to its time."""
+        """Note the end of a step; a number that was seen before (the validation after it) tells nothing of the pace."""
         now = self._now()
         if step > self.done_steps:
             self._recent_s.append(now - self._last)
@@ -192,6 +192,9 @@ class LiveProgress:
             if name in self._history:
                 spark = sparkline(self._history[name][-40:])
                 rows.append(Text.assemble(f"{label:<10} ", (f"{values[name]:.3f}", "bold"), "  ", (spark, "cyan")))
+        checked = [f"{way} {values[name]:.3f}" for way, name in VALIDATED if name in values]
+        if checked:
+            rows.append(Text(f"{'validation':<10} " + "   ".join(checked)))
         types = accuracies(values)
         if types:
             cells = [part for name, value in types for part in (f"{name} ", (f"{value:.2f}", "bold"), "   ")]
@@ -206,6 +209,7 @@ class LiveProgress:
         return rows
 
 
+VALIDATED = (("greedy", "validation/greedy_accuracy_frac"), ("sampled", "validation/sampled_accuracy_frac"))
 SPEEDS = (("rollout/tokens_per_s", "tokens/s sampled"), ("update/tokens_per_s", "tokens/s trained"))
 
 
@@ -215,6 +219,8 @@ def step_line(pace: Pace, values: Mapping[str, float], *, note: str = "") -> str
     for label, name in (("reward", "reward/mean"), ("accuracy", "reward/accuracy_frac")):
         if name in values:
             words.append(f"{label} {values[name]:.3f}")
+    checked = [f"{way} {values[name]:.3f}" for way, name in VALIDATED if name in values]
+    words += ["validation " + ", ".join(checked)] if checked else []
     types = accuracies(values)
     if types:
         words.append("[" + ", ".join(f"{name} {value:.2f}" for name, value in types) + "]")

@@ -60,7 +60,7 @@ def test_a_pipe_gets_one_plain_line_per_step():
     with progress:
         progress.phase("rollout")
         progress.step(1, VALUES, note="decode [bold]clip 7[/bold]: 0.10 s")
-        progress.step(2, {})
+        progress.step(2, {"validation/greedy_accuracy_frac": 0.5})
     lines = stream.getvalue().splitlines()
     assert len(lines) == 3
     assert lines[1].startswith(
@@ -68,7 +68,7 @@ def test_a_pipe_gets_one_plain_line_per_step():
         "1.00 s (rollout 60%, update 30%, decode 10%)  ETA "
     )
     assert lines[1].endswith("slowest: decode [bold]clip 7[/bold]: 0.10 s")
-    assert lines[2].startswith("step 2/2  ETA ")
+    assert lines[2].startswith("step 2/2  validation greedy 0.500  ETA ")
 
 
 def test_a_line_leaves_out_what_was_not_measured():
