@@ -25,7 +25,9 @@ class Media:
 
     kind: MediaKind
     path: str | tuple[str, ...]
-    """A file, a folder of frames, or the frames of one video in order."""
+    """A file, a `file://` or `data:` address, a folder of frames, or the frames of one video in order."""
+    data: bytes | None = field(default=None, repr=False)
+    """The content of the file, where it is at hand; `path` is then only a name."""
     start_s: float | None = None
     end_s: float | None = None
     """Clip range in seconds of the file; None means from its start / to its end."""
@@ -118,6 +120,8 @@ class MediaPlan:
     num_tokens: int
     """Tokens this medium takes in the prompt (vision tokens only, without timestamps and markers)."""
     spec: FrameSpec
+    frame_numbers: tuple[int, ...] = ()
+    """Which frames of the file in display order (or which pictures of a list) these are; for the decoder alone."""
     source_fps: float
     duration_s: float
     cache_key: str
@@ -182,7 +186,7 @@ class Rollout:
     text: str
     """Response without special tokens."""
     logprobs: tuple[float, ...] | None
-    """[N] log-probabilities under the sampler at temperature 1, or None where unknown (offline)."""
+    """[N] log-probabilities under the sampler at its temperature, or None where unknown (offline)."""
     stop_reason: StopReason
     source: Literal["policy", "offline"] = "policy"
     weights_version: int = 0
@@ -229,3 +233,14 @@ class Group:
 
     def with_scores(self, scores: tuple[Score, ...]) -> Group:
         return replace(self, scores=scores)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """One judged response to a validation question."""
+
+    sample: Sample
+    draw: int | None
+    """None for the greedy response, k for the k-th sampled one, counted from 1."""
+    response: str
+    score: Score

@@ -26,6 +26,7 @@ class RunFolder:
         self.metrics = self.path / "metrics.jsonl"
         self.validation = self.path / "validation.jsonl"
         self.rollouts = self.path / "rollouts"
+        self.bad_samples = self.path / "bad_samples.jsonl"
         self.config = self.path / "config.yaml"
         self.facts = self.path / "run.json"
         self.report = self.path / "report.html"
@@ -40,7 +41,7 @@ class RunFolder:
 def run_facts() -> dict[str, str]:
     """What a reader needs to make the run again: command, commit, versions, machine, start (UTC)."""
     return {
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": _command(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "easyvideor1": __version__,
         "commit": _commit(),
@@ -49,6 +50,12 @@ def run_facts() -> dict[str, str]:
         "transformers": _version("transformers"),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
     }
+
+
+def _command() -> str:
+    program = Path(sys.argv[0]).name
+    words = ["python", "-m", "easyvideor1"] if program == "__main__.py" else [program]
+    return shlex.join([*words, *sys.argv[1:]])
 
 
 def _version(package: str) -> str:

@@ -21,6 +21,7 @@ from markupsafe import Markup
 from easyvideor1.errors import DataError
 from easyvideor1.report import plots
 from easyvideor1.report.folder import RunFolder
+from easyvideor1.report.jsonl import read_objects
 from easyvideor1.report.metrics import PARTS, read
 from easyvideor1.report.records import read_rollouts, read_validation
 from easyvideor1.report.summary import (
@@ -169,6 +170,7 @@ def _render(folder: RunFolder, *, metrics: Sequence[Row], validation: Sequence[R
         rollouts=[(row, _strips(folder, row)) for row in picked],
         rollout_types=sorted({str(row.get("problem_type")) for row in picked}),
         num_rollouts=len(rollouts),
+        bad_samples=_bad_samples(folder),
         facts=_facts(folder),
         config_text=config_text,
         colour=plots.colour,
@@ -243,6 +245,14 @@ def _strips(folder: RunFolder, row: Row) -> list[dict[str, Any]]:
 
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
+def _bad_samples(folder: RunFolder) -> list[str]:
+    """What was skipped and why, each sample once: a resumed run meets its bad samples again."""
+    if not folder.bad_samples.exists():
+        return []
+    rows = read_objects(folder.bad_samples)
+    return sorted({": ".join(filter(None, (row.get("where"), row.get("field"), row.get("problem")))) for row in rows})
 
 
 def _facts(folder: RunFolder) -> dict[str, str]:

@@ -11,6 +11,8 @@ from typing import Any
 
 from easyvideor1.errors import DataError
 
+REMEDY = "the file was damaged; delete the line to go on without it"
+
 
 class StepLines:
     """An open file of rows, one JSON object a line, each with its "step"; every row is flushed at once."""
@@ -44,10 +46,23 @@ class StepLines:
 
 
 def read_rows(path: str | Path) -> list[dict[str, Any]]:
-    """All rows of a file in order; a last line without its end (a killed writer) is left out.
+    """All rows of a step file in order.
 
     Raises:
-        DataError: the file is missing, or a finished line is not an object with an integer "step".
+        DataError: as `read_objects`, and for a row without an integer "step".
+    """
+    rows = read_objects(path)
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row.get("step"), int):
+            raise DataError("a row has an integer 'step'", where=f"{path}:{number}", field="step", remedy=REMEDY)
+    return rows
+
+
+def read_objects(path: str | Path) -> list[dict[str, Any]]:
+    """One object per line, in order; a last line without its end (a killed writer) is left out.
+
+    Raises:
+        DataError: the file is missing, or a finished line is not a JSON object.
     """
     path = Path(path)
     try:
@@ -55,17 +70,16 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
     except OSError as error:
         raise DataError(f"cannot read: {error.strerror}", where=str(path)) from None
     *lines, _torn = text.split(b"\n")
-    return [_row(line, where=f"{path}:{number}") for number, line in enumerate(lines, start=1)]
+    return [_object(line, where=f"{path}:{number}") for number, line in enumerate(lines, start=1)]
 
 
-def _row(line: bytes, *, where: str) -> dict[str, Any]:
-    remedy = "the file was damaged; delete the line to go on without it"
+def _object(line: bytes, *, where: str) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except ValueError as error:
-        raise DataError(f"not a JSON line: {error}", where=where, remedy=remedy) from None
-    if not isinstance(row, dict) or not isinstance(row.get("step"), int):
-        raise DataError("a row is an object with an integer 'step'", where=where, field="step", remedy=remedy)
+        raise DataError(f"not a JSON line: {error}", where=where, remedy=REMEDY) from None
+    if not isinstance(row, dict):
+        raise DataError(f"a line is a JSON object, got {type(row).__name__}", where=where, remedy=REMEDY)
     return row
 
 

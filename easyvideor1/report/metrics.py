@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from easyvideor1.report.jsonl import StepLines, read_rows
-from easyvideor1.types import Group, StopReason
+from easyvideor1.types import Answer, Group, StopReason
 
 Part = Literal["decode", "process", "rollout", "reward", "update", "sync", "validate", "checkpoint", "other"]
 """What a step's time is spent on; "other" is what no part was measured for."""
@@ -129,6 +129,23 @@ def group_tally(groups: Sequence[Group]) -> Tally:
             if "accuracy" in score.parts:
                 tally.add(f"accuracy/{sample.problem_type}", total=score.parts["accuracy"])
                 tally.add(f"accuracy_modality/{sample.modality}", total=score.parts["accuracy"])
+    return tally
+
+
+def answer_tally(answers: Sequence[Answer]) -> Tally:
+    """Validation accuracy in all, by problem type and by modality, greedy and sampled apart.
+
+    Every answer is in a denominator: an unscored one counts as wrong, and its share stands beside the accuracy.
+    """
+    tally = Tally()
+    for answer in answers:
+        way = "greedy" if answer.draw is None else "sampled"
+        accuracy = answer.score.parts.get("accuracy", 0.0) if answer.score.is_scored else 0.0
+        tally.add(f"validation/{way}_accuracy_frac", total=accuracy)
+        tally.add(f"validation/{way}_accuracy/{answer.sample.problem_type}", total=accuracy)
+        tally.add(f"validation/{way}_accuracy_modality/{answer.sample.modality}", total=accuracy)
+        tally.add(f"validation/{way}_format_frac", total=answer.score.parts.get("format", 0.0))
+        tally.add("validation/unscored_frac", total=float(not answer.score.is_scored))
     return tally
 
 

@@ -12,10 +12,11 @@ import numpy as np
 from PIL import Image
 
 from easyvideor1.report.jsonl import StepLines, read_rows
-from easyvideor1.types import Clip, Group, Sample, Score
+from easyvideor1.types import Answer, Clip, Group, Sample, Score
 
 STRIP_FRAMES = 8
 STRIP_HEIGHT_PX = 112
+STRIP_GAP_PX = 2
 log = logging.getLogger(__name__)
 
 
@@ -25,10 +26,11 @@ class ValidationLog:
     def __init__(self, path: str | Path) -> None:
         self._lines = StepLines(path)
 
-    def log(self, step: int, sample: Sample, response: str, score: Score, *, draw: int | None = None) -> None:
-        """Append one answer: greedy where `draw` is None, otherwise the draw-th sampled one, counted from 1."""
-        kind = "greedy" if draw is None else f"sample {draw}"
-        self._lines.append({"step": step, **_of_sample(sample), "kind": kind, **_of_answer(response, score)})
+    def log(self, step: int, answer: Answer) -> None:
+        """Append one answer; its kind is "greedy" or "sample k"."""
+        kind = "greedy" if answer.draw is None else f"sample {answer.draw}"
+        row = {**_of_sample(answer.sample), "kind": kind, **_of_answer(answer.response, answer.score)}
+        self._lines.append({"step": step, **row})
 
     def truncate_after(self, step: int) -> None:
         """Forget later validations: call it once when a run goes on from a checkpoint."""
@@ -125,10 +127,11 @@ def save_strip(path: Path, frames: np.ndarray) -> None:
         raise ValueError(f"a strip is made of uint8 [T, 3, H, W] frames, got {frames.dtype} {list(frames.shape)}")
     _, _, height, width = frames.shape
     shrunk = (max(1, round(width * min(1.0, STRIP_HEIGHT_PX / height))), min(height, STRIP_HEIGHT_PX))
-    strip = Image.new("RGB", (shrunk[0] * len(frames), shrunk[1]))
+    pitch = shrunk[0] + STRIP_GAP_PX
+    strip = Image.new("RGB", (pitch * len(frames) - STRIP_GAP_PX, shrunk[1]), "grey")
     for index, frame in enumerate(frames):
         image = Image.fromarray(np.ascontiguousarray(frame.transpose(1, 2, 0)))
-        strip.paste(image.resize(shrunk, Image.Resampling.LANCZOS), (index * shrunk[0], 0))
+        strip.paste(image.resize(shrunk, Image.Resampling.LANCZOS), (index * pitch, 0))
     strip.save(path, quality=88, subsampling=0)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from easyvideor1.report.folder import RunFolder
 from easyvideor1.report.metrics import MetricsLog, group_tally
 from easyvideor1.report.records import RolloutLog, ValidationLog
-from easyvideor1.types import Clip, Group, Media, Prompt, Rollout, Sample, Score, StopReason
+from easyvideor1.types import Answer, Clip, Group, Media, Prompt, Rollout, Sample, Score, StopReason
 
 TYPES = ("multiple choice", "numerical", "boolean", "temporal grounding")
 
@@ -28,6 +28,10 @@ def made_score(value):
     if value is None:
         return Score.unscored("the judge did not answer")
     return Score(value=value, parts={"accuracy": value, "format": 1.0}, parsed="B" if value else "A")
+
+
+def made_answer(response, score, *, draw=None, sample=None):
+    return Answer(sample=sample or made_sample(), draw=draw, response=response, score=score)
 
 
 def made_group(*, rewards, problem_type="multiple choice", sources=None, stop="eos", number=0, text=None):
@@ -101,7 +105,7 @@ def log_validation(validation, step, *, skill, questions, rng):
         for draw in (None, 1, 2):
             right = float(rng.random() < skill)
             answer = f"<think>Look.</think><answer>{'B' if right else 'A'}</answer>"
-            validation.log(step, sample, answer, made_score(right), draw=draw)
+            validation.log(step, made_answer(answer, made_score(right), draw=draw, sample=sample))
 
 
 def made_measurements(rng, *, skill):
@@ -120,9 +124,9 @@ def made_measurements(rng, *, skill):
         "rollout/tokens_per_s": 900 * rng.uniform(0.8, 1.2),
         "rollout/response_tokens_mean": 30 - 8 * skill + rng.uniform(-1, 1),
         "loss/ratio_clipped_frac": 0.02 * rng.random(),
-        "loss/kl": 0.05 * skill * rng.random(),
+        "loss/kl_ref": 0.05 * skill * rng.random(),
         "loss/policy": rng.uniform(-0.01, 0.01),
-        "policy/gradient_norm": rng.uniform(0.5, 2.0),
-        "policy/entropy": 1.2 - skill + rng.uniform(-0.05, 0.05),
-        "policy/train_engine_logprob_diff_max": 1e-5 * rng.random(),
+        "update/grad_norm": rng.uniform(0.5, 2.0),
+        "loss/entropy": 1.2 - skill + rng.uniform(-0.05, 0.05),
+        "policy/sampler_logprob_diff_max": 1e-5 * rng.random(),
     }

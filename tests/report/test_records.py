@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_run import made_clip, made_group, made_sample, made_score
+from made_run import made_answer, made_clip, made_group, made_score
 from PIL import Image
 
 from easyvideor1.report.records import RolloutLog, ValidationLog, read_rollouts, read_validation, save_strip, spread
@@ -20,7 +20,7 @@ def test_best_and_worst_rollout_of_a_group_are_kept_with_their_frames(tmp_path):
     (strip,) = best["strips"]
     assert (strip["frames"], strip["times_s"][0], strip["times_s"][-1]) == (12, 0.0, 5.5)
     with Image.open(tmp_path / strip["file"]) as image:
-        assert image.size == (8 * 96, 64)
+        assert image.size == (8 * 96 + 7 * 2, 64)
 
 
 def test_one_row_stands_for_a_group_of_equal_rewards_and_unscored_counts_as_worst(tmp_path):
@@ -47,7 +47,7 @@ def test_tall_frames_are_shrunk_and_small_ones_are_not(tmp_path):
     save_strip(tmp_path / "tall.jpg", np.zeros((2, 3, 448, 224), np.uint8))
     save_strip(tmp_path / "small.jpg", np.full((1, 3, 20, 40), 200, np.uint8))
     with Image.open(tmp_path / "tall.jpg") as tall, Image.open(tmp_path / "small.jpg") as small:
-        assert (tall.size, small.size) == ((2 * 56, 112), (40, 20))
+        assert (tall.size, small.size) == ((56 + 2 + 56, 112), (40, 20))
         assert abs(int(np.asarray(small).mean()) - 200) <= 1  # JPEG rounds
     with pytest.raises(ValueError, match=r"\[0, 3, 4, 4\]"):
         save_strip(tmp_path / "none.jpg", np.zeros((0, 3, 4, 4), np.uint8))
@@ -65,10 +65,10 @@ def test_spread_indices_rise_and_reach_both_ends(count, most):
 def test_validation_answers_say_how_they_were_drawn_and_the_later_of_two_counts(tmp_path):
     path = tmp_path / "validation.jsonl"
     log = ValidationLog(path)
-    log.log(0, made_sample(), "first", made_score(0.0))
-    log.log(0, made_sample(), "drawn", made_score(1.0), draw=2)
-    log.log(0, made_sample(), "again", made_score(1.0))
-    log.log(5, made_sample(), "late", made_score(None))
+    log.log(0, made_answer("first", made_score(0.0)))
+    log.log(0, made_answer("drawn", made_score(1.0), draw=2))
+    log.log(0, made_answer("again", made_score(1.0)))
+    log.log(5, made_answer("late", made_score(None)))
     rows = read_validation(path)
     assert [(row["step"], row["kind"], row["response"], row["value"]) for row in rows] == [
         (0, "greedy", "again", 1.0),
@@ -82,5 +82,5 @@ def test_validation_answers_say_how_they_were_drawn_and_the_later_of_two_counts(
 
 def test_text_that_no_utf8_holds_is_kept_as_an_escape(tmp_path):
     log = ValidationLog(tmp_path / "v.jsonl")
-    log.log(0, made_sample(), "line\u2028two \udc80 \n three", made_score(0.0))
+    log.log(0, made_answer("line\u2028two \udc80 \n three", made_score(0.0)))
     assert read_validation(tmp_path / "v.jsonl")[0]["response"] == "line\u2028two \udc80 \n three"

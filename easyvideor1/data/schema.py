@@ -1,0 +1,246 @@
+"""Rows of a data file become Samples, or errors naming file, line and field.
+
+The rows of EasyVideoR1, OneThinker and Video-R1 load unchanged: `problem`, `answer` or `solution` (with or without
+`<answer>` tags), `videos`, `images` or `path`, `options`, `data_type`, `problem_type`, `problem_id`, `offline_output`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from easyvideor1.errors import DataError
+from easyvideor1.problem_types import canonical
+from easyvideor1.types import Media, MediaKind, Sample
+
+TAG = re.compile(r"<(image|video)>")
+ANSWER = re.compile(r"\s*<answer>(.*)</answer>\s*", re.DOTALL)
+CLIP_FIELDS = {
+    "path",
+    "image",
+    "video",
+    "start_s",
+    "end_s",
+    "start",
+    "end",
+    "video_start",
+    "video_end",
+    "fps",
+    "times_s",
+}
+READ_FIELDS = {
+    "id", "problem_id", "problem", "problem_type", "answer", "solution", "options", "images", "videos", "path",
+    "data_type", "offline_output",
+}  # fmt: skip
+
+
+def read_samples(path: str | Path, *, media_root: str | Path | None = None, source: str = "") -> list[Sample]:
+    """All samples of a JSONL file, or of a JSON file holding a list of rows.
+
+    Args:
+        media_root: folder that relative media paths start from; None: the folder of the data file.
+        source: name of the data set; "" takes the file's name.
+
+    Raises:
+        DataError: unreadable file, broken JSON, a wrong row (see `parse_row`), or an id used twice.
+    """
+    path = Path(path)
+    root = Path(media_root) if media_root is not None else path.parent
+    samples = []
+    first_place: dict[str, str] = {}
+    for where, row in read_rows(path):
+        sample = parse_row(row, where=where, media_root=root, source=source or path.stem)
+        if sample.id in first_place:
+            raise DataError(
+                f"id {sample.id!r} is already used at {first_place[sample.id]}",
+                where=where,
+                field="problem_id",
+                remedy="make ids unique, or leave them out to number the rows",
+            )
+        first_place[sample.id] = where
+        samples.append(sample)
+    if not samples:
+        raise DataError("no rows", where=str(path), remedy="the file must hold one JSON object per line")
+    return samples
+
+
+def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """("file:line", row) of every row, before any check of its fields."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise DataError(f"cannot read the data file: {error.strerror}", where=str(path)) from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"not UTF-8 text: {error.reason} at byte {error.start}", where=str(path)) from None
+    if text.lstrip().startswith("["):
+        rows = _loads(text, where=str(path))
+        for index, row in enumerate(rows):
+            yield f"{path}[{index}]", _mapping(row, where=f"{path}[{index}]")
+        return
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            where = f"{path}:{number}"
+            yield where, _mapping(_loads(line, where=where), where=where)
+
+
+def parse_row(row: Mapping[str, Any], *, where: str, media_root: Path, source: str = "") -> Sample:
+    """One checked Sample.
+
+    Raises:
+        DataError: missing or empty problem, answer or problem_type; media that are no paths or a clip range that is
+            none; `<image>`/`<video>` tags that do not match the media in number and kind.
+    """
+    problem = _text(row, "problem", where=where)
+    media = _media(row, where=where, media_root=media_root)
+    return Sample(
+        id=_id(row, where=where),
+        problem_type=canonical(_text(row, "problem_type", where=where)),
+        problem=problem,
+        answer=_answer(row, where=where),
+        options=_options(row, where=where),
+        media=_in_tag_order(problem, media, where=where),
+        trajectories=_trajectories(row, where=where),
+        source=source,
+        where=where,
+        extra={key: value for key, value in row.items() if key not in READ_FIELDS and value is not None},
+    )
+
+
+def _loads(text: str, *, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(f"broken JSON: {error.msg} at column {error.colno}", where=where) from None
+    except RecursionError:
+        raise DataError("broken JSON: nested too deeply", where=where) from None
+
+
+def _mapping(row: Any, *, where: str) -> dict[str, Any]:
+    if isinstance(row, dict):
+        return row
+    raise DataError(f"a row is a JSON object, got {type(row).__name__}", where=where)
+
+
+def _text(row: Mapping[str, Any], name: str, *, where: str) -> str:
+    value = row.get(name)
+    if value is None:
+        raise DataError("missing", where=where, field=name, remedy=f"every row needs a text '{name}'")
+    if not isinstance(value, str) or not value.strip():
+        raise DataError(f"must be a non-empty text, got {value!r:.60}", where=where, field=name)
+    return value
+
+
+def _id(row: Mapping[str, Any], *, where: str) -> str:
+    for name in ("problem_id", "id"):
+        value = row.get(name)
+        if isinstance(value, (str, int)) and not isinstance(value, bool) and str(value).strip():
+            return str(value)
+        if value not in (None, ""):
+            raise DataError(f"must be a text or an integer, got {value!r:.60}", where=where, field=name)
+    return where.rpartition("/")[2]
+
+
+def _answer(row: Mapping[str, Any], *, where: str) -> str:
+    name = "answer" if row.get("answer") is not None else "solution"
+    value = row.get(name)
+    if value is None:
+        raise DataError("missing", where=where, field="answer", remedy="give the gold answer in 'answer' or 'solution'")
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    wrapped = ANSWER.fullmatch(text)
+    text = wrapped.group(1).strip() if wrapped else text
+    if not text.strip():
+        raise DataError("empty gold answer", where=where, field=name, remedy="give the gold answer or drop the row")
+    return text
+
+
+def _options(row: Mapping[str, Any], *, where: str) -> tuple[str, ...]:
+    options = row.get("options") or ()
+    if isinstance(options, dict):
+        options = [f"{key}. {text}" for key, text in options.items()]
+    if not isinstance(options, (list, tuple)) or not all(isinstance(option, (str, int, float)) for option in options):
+        raise DataError(f"must be a list of texts, got {options!r:.60}", where=where, field="options")
+    return tuple(str(option) for option in options)
+
+
+def _trajectories(row: Mapping[str, Any], *, where: str) -> tuple[str, ...]:
+    stored = row.get("offline_output") or ()
+    stored = (stored,) if isinstance(stored, str) else stored
+    if not isinstance(stored, (list, tuple)) or not all(isinstance(text, str) for text in stored):
+        raise DataError("must be a text or a list of texts", where=where, field="offline_output")
+    return tuple(text for text in stored if text.strip())
+
+
+def _media(row: Mapping[str, Any], *, where: str, media_root: Path) -> list[Media]:
+    media = []
+    fields: tuple[tuple[str, MediaKind], ...] = (("images", "image"), ("videos", "video"))
+    for name, kind in fields:
+        items = row.get(name) or ()
+        for item in (items,) if isinstance(items, (str, dict)) else items:
+            media.append(_medium(item, kind, where=where, field=name, media_root=media_root))
+    path = row.get("path")
+    if path and not media:
+        kind = row.get("data_type")
+        if kind not in ("image", "video"):
+            raise DataError(f"must be 'image' or 'video' beside 'path', got {kind!r}", where=where, field="data_type")
+        media.append(_medium(path, kind, where=where, field="path", media_root=media_root))
+    return media
+
+
+def _medium(item: Any, kind: MediaKind, *, where: str, field: str, media_root: Path) -> Media:
+    entry = item if isinstance(item, dict) else {"path": item}
+    unknown = set(entry) - CLIP_FIELDS
+    if unknown:
+        raise DataError(f"unknown keys {sorted(unknown)}; known: {sorted(CLIP_FIELDS)}", where=where, field=field)
+    path = entry.get("path", entry.get(kind))
+    if isinstance(path, list) and path and all(isinstance(frame, str) for frame in path):
+        resolved: str | tuple[str, ...] = tuple(_resolve(frame, media_root) for frame in path)
+    elif isinstance(path, str) and path:
+        resolved = _resolve(path, media_root)
+    else:
+        raise DataError(f"a {kind} is a path or a list of frame paths, got {path!r:.60}", where=where, field=field)
+    times_s = entry.get("times_s")
+    medium = Media(
+        kind=kind,
+        path=resolved,
+        start_s=_seconds(entry, ("start_s", "start", "video_start"), where=where, field=field),
+        end_s=_seconds(entry, ("end_s", "end", "video_end"), where=where, field=field),
+        fps=_seconds(entry, ("fps",), where=where, field=field),
+        times_s=tuple(float(time) for time in times_s) if times_s is not None else None,
+    )
+    if medium.end_s is not None and medium.end_s <= (medium.start_s or 0.0):
+        raise DataError(f"clip ends at {medium.end_s} s, before it starts", where=where, field=field)
+    return medium
+
+
+def _seconds(entry: Mapping[str, Any], names: tuple[str, ...], *, where: str, field: str) -> float | None:
+    value = next((entry[name] for name in names if entry.get(name) is not None), None)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        raise DataError(f"'{names[0]}' must be a number >= 0, got {value!r}", where=where, field=field)
+    return float(value)
+
+
+def _resolve(path: str, media_root: Path) -> str:
+    return path if path.startswith("file://") else os.path.join(media_root, path)
+
+
+def _in_tag_order(problem: str, media: list[Media], *, where: str) -> tuple[Media, ...]:
+    """The media in the order of their tags; without any tag, in the order given (they then stand before the text)."""
+    tags = TAG.findall(problem)
+    if not tags:
+        return tuple(media)
+    have = {kind: [medium for medium in media if medium.kind == kind] for kind in ("image", "video")}
+    for kind, items in have.items():
+        if tags.count(kind) != len(items):
+            raise DataError(
+                f"{tags.count(kind)} <{kind}> tags but {len(items)} {kind}s",
+                where=where,
+                field="problem",
+                remedy=f"write one <{kind}> tag per {kind}, or no tag at all to put the media first",
+            )
+    return tuple(have[tag].pop(0) for tag in tags)

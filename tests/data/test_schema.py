@@ -1,0 +1,93 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from easyvideor1.data.schema import parse_row, read_samples
+from easyvideor1.errors import DataError
+
+ROOT = Path("media")
+ROW = {"problem": "Which colour?", "answer": "B", "problem_type": "multiple choice", "options": ["A. red", "B. blue"]}
+
+
+def parsed(**fields):
+    return parse_row({**ROW, **fields}, where="rows.jsonl:7", media_root=ROOT)
+
+
+def test_a_row_in_the_public_schema_loads_with_its_answer_unwrapped():
+    sample = parsed(
+        solution="<answer>B</answer>", answer=None, problem_id=12, data_type="video", path="clips/a.mp4", duration_s=3.5
+    )
+    assert (sample.id, sample.answer, sample.modality) == ("12", "B", "video")
+    assert sample.media[0].path == "media/clips/a.mp4"
+    assert sample.extra == {"duration_s": 3.5}
+
+
+def test_media_stand_in_the_order_of_their_tags():
+    sample = parsed(
+        problem="<video> then <image> then <video>: which?",
+        images=["i.png"],
+        videos=["a.mp4", {"path": "b.mp4", "start": 1, "end": 2.5}],
+    )
+    assert [(medium.kind, medium.path) for medium in sample.media] == [
+        ("video", "media/a.mp4"),
+        ("image", "media/i.png"),
+        ("video", "media/b.mp4"),
+    ]
+    assert (sample.media[2].start_s, sample.media[2].end_s) == (1.0, 2.5)
+
+
+def test_tags_may_be_left_out():
+    assert [medium.kind for medium in parsed(images=["i.png"], videos="a.mp4").media] == ["image", "video"]
+
+
+def test_a_structured_answer_becomes_its_json():
+    assert json.loads(parsed(answer={"time": [1.5, 3]}).answer) == {"time": [1.5, 3]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"answer": None}, "field 'answer': missing"),
+        ({"answer": "<answer> </answer>"}, "field 'answer': empty gold answer"),
+        ({"problem": " "}, "field 'problem': must be a non-empty text"),
+        ({"problem_type": None}, "field 'problem_type': missing"),
+        ({"problem": "<video> what?"}, "field 'problem': 1 <video> tags but 0 videos"),
+        ({"problem": "<image> what?", "images": ["a.png", "b.png"]}, "1 <image> tags but 2 images"),
+        ({"videos": [3]}, "field 'videos': a video is a path"),
+        ({"videos": [{"path": "a.mp4", "strat": 1}]}, r"unknown keys \['strat'\]"),
+        ({"videos": [{"path": "a.mp4", "start": 4, "end": 2}]}, "clip ends at 2.0 s, before it starts"),
+        ({"videos": [{"path": "a.mp4", "start": -1}]}, "'start_s' must be a number >= 0"),
+        ({"path": "a.mp4"}, "field 'data_type': must be 'image' or 'video'"),
+        ({"options": "A"}, "field 'options': must be a list"),
+        ({"problem_id": ["x"]}, "field 'problem_id': must be a text or an integer"),
+        ({"offline_output": 3}, "field 'offline_output'"),
+    ],
+)
+def test_a_wrong_row_names_line_and_field(fields, message):
+    with pytest.raises(DataError, match=f"rows.jsonl:7: .*{message}"):
+        parsed(**fields)
+
+
+def test_a_file_names_the_line_of_a_broken_row_and_of_a_repeated_id(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({**ROW, "problem_id": 1}) + "\n\n{broken\n")
+    with pytest.raises(DataError, match=r"rows\.jsonl:3: broken JSON"):
+        read_samples(path)
+    path.write_text((json.dumps({**ROW, "problem_id": 1}) + "\n") * 2)
+    with pytest.raises(DataError, match=r"rows\.jsonl:2: .*already used at .*rows\.jsonl:1"):
+        read_samples(path)
+    path.write_text("\n")
+    with pytest.raises(DataError, match="no rows"):
+        read_samples(path)
+    with pytest.raises(DataError, match="cannot read the data file"):
+        read_samples(tmp_path / "gone.jsonl")
+
+
+def test_a_json_list_and_jsonl_give_the_same_samples(tmp_path):
+    rows = [{**ROW, "problem_id": index, "images": ["a.png"]} for index in range(3)]
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    first, second = (read_samples(tmp_path / name) for name in ("a.json", "a.jsonl"))
+    assert [(s.id, s.media, s.source) for s in first] == [(s.id, s.media, s.source) for s in second]
+    assert first[0].media[0].path == str(tmp_path / "a.png")
