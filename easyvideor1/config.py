@@ -81,12 +81,27 @@ class RewardConfig:
     """Weight of each reward part; they sum to 1."""
     max_unscored_frac: float = 0.25
     """A step with a larger share of unscored rollouts stops the run."""
+    overlong_buffer_tokens: int = 0
+    """The last tokens before rollout.max_response_tokens over which the part "overlong" falls from 0 to -1; 0: none."""
+    rewards: Mapping[str, str] = field(default_factory=dict)
+    """Problem type -> "file.py:function", a reward of one's own."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Name -> "file.py:function", a part of every score of one's own."""
+    workers: int = 2
+    """Processes for answers that may take long to judge (math, code, rewards of one's own)."""
+    deadline_s: float = 5.0
+    """Wall time one answer may take there; then it is unscored."""
+    memory_mb: int = 2048
+    """Address space of one such process."""
 
     def __post_init__(self) -> None:
-        if abs(sum(self.weights.values()) - 1.0) > 1e-6:
+        if abs(sum(self.weights.values()) - 1.0) > 1e-6 or min(self.weights.values()) < 0:
             raise UsageError(
-                f"reward.weights must sum to 1, got {sum(self.weights.values()):g} from {dict(self.weights)}"
+                f"reward.weights must sum to 1, none negative, got {sum(self.weights.values()):g} "
+                f"from {dict(self.weights)}"
             )
+        if self.weights.get("format", 0.0) > self.weights.get("accuracy", 1.0):
+            raise UsageError("reward.weights: the form of an answer must not be worth more than the answer itself")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +110,25 @@ class AlgorithmConfig:
     """A recipe of algo.recipes."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Overrides of the recipe's own defaults (clip_low, clip_high, kl_coef, ...)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixConfig:
+    """Stored trajectories in the groups of the policy (see rollout.groups)."""
+
+    enable: bool = False
+    accuracy_threshold: float | None = None
+    """None: of the n rollouts of a group, n - 1 are sampled and the last is a stored trajectory. A number: n are
+    sampled, and the last is replaced only where their mean accuracy is below it."""
+    source: str | None = None
+    """JSONL file of stored trajectories (see rollout.stored); None: those that the samples carry."""
+
+    def __post_init__(self) -> None:
+        if self.accuracy_threshold is not None and not 0 < self.accuracy_threshold <= 1:
+            raise UsageError(
+                f"mix.accuracy_threshold must be above 0 and at most 1, got {self.accuracy_threshold:g}; "
+                "leave it out to put a stored trajectory into every group"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +172,7 @@ class RunConfig:
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     reward: RewardConfig = field(default_factory=RewardConfig)
     algorithm: AlgorithmConfig = field(default_factory=AlgorithmConfig)
+    mix: MixConfig = field(default_factory=MixConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     train: TrainConfig
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.problem_types import canonical
-from easyvideor1.rewards.parse import read_response
+from easyvideor1.rewards.parse import Response, read_response
 from easyvideor1.rewards.parts import format_part
+from easyvideor1.rewards.registry import REGISTRY, RewardFunction
 from easyvideor1.rewards.task import Task
 from easyvideor1.rewards.tasks import boolean, choice, number, temporal
 from easyvideor1.types import Sample, Score
@@ -48,31 +49,67 @@ def score(
         DataError: unknown problem type or unreadable gold answer; `check` finds these before a run.
         UsageError: a weight names a part that this response does not have.
     """
-    task = task_of(sample)
-    gold = task.read_gold(sample)
     response = read_response(text)
-    body = response.answer
-    answer, reason = None, ""
-    if not response.answers:
-        reason = "no complete answer block after the thinking"
-    elif body is None:
-        reason = "answer blocks contradict each other"
-    elif len(body) > task.max_chars:
-        reason = f"answer longer than {task.max_chars} characters"
-    elif body.strip():
-        answer = task.read_answer(sample, body)
-    if answer is None and not reason:
-        reason = "no single answer of the right kind in the answer block"
-    accuracy = 0.0 if answer is None else task.accuracy(answer, gold)
-    parts = {
-        "accuracy": accuracy,
-        "format": format_part(response, is_readable=answer is not None, thinking=thinking),
-    }
+    own_reward = REGISTRY.rewards.get(canonical(sample.problem_type))
+    judged = _by_own_reward(own_reward, sample, text) if own_reward else _by_task(sample, response)
+    if not judged.is_scored:
+        return judged
+    return finish(judged, sample, text, response=response, weights=weights, thinking=thinking, overlong=overlong)
+
+
+def finish(
+    judged: Score,
+    sample: Sample,
+    text: str,
+    *,
+    response: Response,
+    weights: Mapping[str, float],
+    thinking: bool,
+    overlong: float | None,
+) -> Score:
+    """Add the parts that do not depend on the problem type to an accuracy, and weigh all of them."""
+    readable = format_part(response, is_readable=judged.parsed is not None, thinking=thinking)
+    parts = {"accuracy": judged.value, "format": readable} | dict(judged.parts)
     if overlong is not None:
         parts["overlong"] = overlong
-    return Score(
-        value=_weighted(parts, weights), parts=parts, parsed=None if answer is None else str(answer), reason=reason
-    )
+    for name, function in REGISTRY.parts.items():
+        parts[name] = _unit(function(sample, text), f"the part '{name}'")
+    return replace(judged, value=_weighted(parts, weights), parts=parts)
+
+
+def _by_task(sample: Sample, response: Response) -> Score:
+    """Accuracy by the built-in task."""
+    task = task_of(sample)
+    gold = task.read_gold(sample)
+    answer, reason = None, unreadable(response, max_chars=task.max_chars)
+    if response.answer is not None and not reason:
+        answer = task.read_answer(sample, response.answer)
+        reason = "" if answer is not None else "no single answer of the right kind in the answer block"
+    if answer is None:
+        return Score(value=0.0, reason=reason)
+    return Score(value=_unit(task.accuracy(answer, gold), "the accuracy"), parsed=task.show(answer))
+
+
+def _by_own_reward(function: RewardFunction, sample: Sample, text: str) -> Score:
+    """Accuracy, and maybe further parts, by a function that the user registered."""
+    judged = function(sample, text)
+    if not isinstance(judged, Score):
+        raise TypeError(f"the reward of '{sample.problem_type}' must return a Score, got {type(judged).__name__}")
+    if not judged.is_scored:
+        return judged
+    accuracy = _unit(judged.parts.get("accuracy", judged.value), "the accuracy")
+    return replace(judged, value=accuracy, parsed=judged.parsed if judged.parsed is not None else "")
+
+
+def unreadable(response: Response, *, max_chars: int) -> str:
+    """Why the answer of a response cannot be read at all; "" where it can."""
+    if not response.answers:
+        return "no complete answer block after the thinking"
+    if response.answer is None:
+        return "answer blocks contradict each other"
+    if len(response.answer) > max_chars:
+        return f"answer longer than {max_chars} characters"
+    return "" if response.answer.strip() else "the answer block is empty"
 
 
 def task_of(sample: Sample) -> Task:
@@ -80,8 +117,9 @@ def task_of(sample: Sample) -> Task:
     name = canonical(sample.problem_type)
     if name in TASKS:
         return TASKS[name]
-    near = difflib.get_close_matches(name, TASKS, n=1)
-    hint = f"did you mean '{near[0]}'?" if near else f"known types: {', '.join(sorted(TASKS))}"
+    known = sorted({*TASKS, *REGISTRY.rewards})
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean '{near[0]}'?" if near else f"known types: {', '.join(known)}"
     raise DataError(
         f"'{sample.problem_type}' has no reward; {hint}",
         where=sample.where or sample.id,
@@ -93,7 +131,13 @@ def task_of(sample: Sample) -> Task:
 def check(samples: Iterable[Sample]) -> None:
     """Make sure that every sample can be judged; raises DataError at the first unknown type or unreadable gold."""
     for sample in samples:
-        task_of(sample).read_gold(sample)
+        if canonical(sample.problem_type) not in REGISTRY.rewards:
+            task_of(sample).read_gold(sample)
+
+
+def is_heavy(sample: Sample) -> bool:
+    """True where judging may take long or runs code of the user's, so that it belongs into a killable process."""
+    return canonical(sample.problem_type) in REGISTRY.rewards or bool(REGISTRY.parts) or task_of(sample).is_heavy
 
 
 def _weighted(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
@@ -101,5 +145,15 @@ def _weighted(parts: Mapping[str, float], weights: Mapping[str, float]) -> float
         if name not in parts:
             raise UsageError(f"reward.weights names the part '{name}', but a response has only {', '.join(parts)}")
     value = sum(weight * (1.0 + parts[name] if name == "overlong" else parts[name]) for name, weight in weights.items())
-    assert math.isfinite(value), (parts, weights)
     return min(1.0, max(0.0, value))
+
+
+def _unit(value: float, what: str) -> float:
+    """A value that must be finite and in [0, 1], up to rounding."""
+    if not (isinstance(value, (int, float)) and -1e-9 <= value <= 1 + 1e-9):
+        raise ValueError(f"{what} must be a number in [0, 1], got {value!r}")
+    return min(1.0, max(0.0, float(value)))
+
+
+def warm_up() -> None:
+    """Import and run once what the heavy tasks need, so that the first response is not judged late."""

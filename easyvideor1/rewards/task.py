@@ -21,6 +21,8 @@ class Task:
     """The answer in the text of an answer block; None where there is none, or more than one."""
     accuracy: Callable[[Any, Any], float]
     """Answer and gold -> [0, 1]."""
+    show: Callable[[Any], str] = str
+    """The answer as text for people."""
     is_heavy: bool = False
     """True: may take long or much memory on a hostile answer, so it runs in a killable process only."""
     max_chars: int = MAX_ANSWER_CHARS

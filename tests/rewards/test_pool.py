@@ -1,0 +1,205 @@
+"""Killable workers: a response that hangs, crashes or eats memory costs itself and nothing else."""
+
+import logging
+import math
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from easyvideor1.config import RewardConfig
+from easyvideor1.errors import DataError, RunError, UsageError
+from easyvideor1.rewards import router
+from easyvideor1.rewards.pool import RewardPool
+from easyvideor1.rewards.registry import REGISTRY
+from easyvideor1.types import Sample
+
+OWN = """
+import os, signal, time
+from easyvideor1.types import Score
+
+def behave(sample, text):
+    print("reward functions may print")
+    if text == "hang":
+        while True:
+            pass
+    if text == "sleep":
+        time.sleep(60)
+    if text == "crash":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if text == "memory":
+        return bytearray(8 * 1024**3)
+    if text == "raise":
+        raise KeyError("a bug in the reward")
+    if text == "nan":
+        return Score(value=float("nan"))
+    if text == "pid":
+        return Score(value=0.0, parsed=str(os.getpid()))
+    if text == "torch":
+        import sys
+        return Score(value=float("torch" in sys.modules))
+    return Score(value=float(text == sample.answer), parsed=text)
+
+def brevity(sample, text):
+    return 1 / (1 + len(text))
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    """The place of a reward of one's own; whatever a test registers is forgotten after it."""
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    yield str(path)
+    for table in (REGISTRY.rewards, REGISTRY.parts, REGISTRY.places):
+        table.clear()
+
+
+def sample(problem_type: str = "behaviour", answer: str = "x") -> Sample:
+    return Sample(id=f"{problem_type}-1", problem_type=problem_type, problem="?", answer=answer)
+
+
+def test_hanging_crashing_and_greedy_responses_are_unscored_and_the_others_keep_their_order(own):
+    texts = ["x", "hang", "y", "crash", "x", "memory", "raise", "nan", "x", "torch"]
+    with RewardPool(rewards={"behaviour": f"{own}:behave"}, deadline_s=1.0) as pool:
+        scores = pool.score([(sample(), text) for text in texts])
+    accuracy = [score.parts.get("accuracy") for score in scores]
+    assert accuracy == [1, None, 0, None, 1, None, None, None, 1, 0]
+    assert [score.reason for score in scores if not score.is_scored] == [
+        "no result within 1 s",
+        "the process that judged it died (signal 11)",
+        "MemoryError: ",
+        "KeyError: 'a bug in the reward'",
+        "ValueError: the accuracy must be a number in [0, 1], got nan",
+    ]
+    assert all(math.isnan(score.value) for score in scores if not score.is_scored)
+    assert pool.unscored.total() == 5
+
+
+def test_a_stuck_response_delays_the_others_by_less_than_its_deadline(own):
+    deadline_s = 3.0
+    items = [(sample(), "x")] * 254
+    with RewardPool(rewards={"behaviour": f"{own}:behave"}, deadline_s=deadline_s) as pool:
+        pool.score(items[:4])  # the workers are up
+        started = time.monotonic()
+        pool.score(items)
+        without_s = time.monotonic() - started
+        started = time.monotonic()
+        scores = pool.score([*items[:100], (sample(), "sleep"), *items[100:]])
+        with_s = time.monotonic() - started
+    assert [score.is_scored for score in scores].count(False) == 1
+    assert not scores[100].is_scored
+    assert with_s - without_s < deadline_s + 0.5  # the whole batch waits for the stuck one, the others do not
+
+
+def test_the_clock_of_a_response_starts_when_a_worker_gets_it(own):
+    with RewardPool(rewards={"behaviour": f"{own}:behave"}, deadline_s=1.0, workers=1) as pool:
+        scores = pool.score([(sample(), "hang"), (sample(), "hang"), (sample(), "x")])
+    assert [score.is_scored for score in scores] == [False, False, True]
+
+
+def test_workers_are_reused_and_end_with_the_pool(own):
+    with RewardPool(rewards={"behaviour": f"{own}:behave"}, workers=1) as pool:
+        pids = {pool.score([(sample(), "pid")])[0].parsed for _ in range(3)}
+    assert len(pids) == 1
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(str(pids.pop())), 0)
+
+
+def test_cheap_types_start_no_process():
+    with RewardPool() as pool:
+        score = pool.score([(sample("numerical", "4"), "<answer>4</answer>")])[0]
+        assert (score.value, pool._workers) == (1.0, [])
+
+
+def test_parts_of_ones_own_are_weighed_like_the_others(own):
+    weights = {"accuracy": 0.6, "format": 0.1, "brevity": 0.3}
+    with RewardPool(weights=weights, parts={"brevity": f"{own}:brevity"}, workers=1) as pool:
+        score = pool.score([(sample("numerical", "4"), "<answer>4</answer>")])[0]
+    assert score.parts == {"accuracy": 1.0, "format": 1.0, "brevity": 1 / 19}
+    assert score.value == pytest.approx(0.6 + 0.1 + 0.3 / 19)
+
+
+def test_length_counts_in_tokens_and_keeps_the_value_in_range():
+    weights = {"accuracy": 0.8, "format": 0.1, "overlong": 0.1}
+    four = sample("numerical", "4")
+    with RewardPool(weights=weights, max_response_tokens=1000, overlong_buffer_tokens=200) as pool:
+        scores = pool.score([(four, "<answer>4</answer>", tokens) for tokens in (800, 850, 1000, 1200)])
+        assert [score.parts["overlong"] for score in scores] == [0.0, -0.25, -1.0, -1.0]
+        assert [score.value for score in scores] == pytest.approx([1.0, 0.975, 0.9, 0.9])
+        with pytest.raises(UsageError, match="length in tokens"):
+            pool.score([(four, "<answer>4</answer>")])
+
+
+def test_weights_of_parts_that_no_score_has_are_refused():
+    with pytest.raises(UsageError, match=r"'brevity'.*@part"):
+        RewardPool(weights={"accuracy": 0.9, "brevity": 0.1})
+    with pytest.raises(UsageError, match="overlong_buffer_tokens"):
+        RewardPool(weights={"accuracy": 0.9, "overlong": 0.1})
+
+
+def test_weights_that_favour_form_or_do_not_sum_to_one_are_refused():
+    with pytest.raises(UsageError, match="must sum to 1"):
+        RewardConfig(weights={"accuracy": 0.9, "format": 0.2})
+    with pytest.raises(UsageError, match="worth more than the answer"):
+        RewardConfig(weights={"accuracy": 0.4, "format": 0.6})
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("nowhere.py:f", "does not exist"),
+        ("own.py", "path/to/file.py:function"),
+        ("{own}:missing", "no function 'missing'"),
+    ],
+)
+def test_a_reward_that_cannot_be_loaded_is_a_usage_error(own, place, message):
+    with pytest.raises(UsageError, match=message):
+        RewardPool(rewards={"behaviour": place.format(own=own)})
+
+
+def test_a_file_that_fails_at_import_is_a_usage_error_naming_it(tmp_path):
+    (tmp_path / "bad.py").write_text("import no_such_module_here")
+    with pytest.raises(UsageError, match=r"bad\.py: cannot be imported: ModuleNotFoundError"):
+        RewardPool(rewards={"behaviour": f"{tmp_path / 'bad.py'}:f"})
+
+
+def test_unscored_responses_are_logged_with_their_reasons(caplog):
+    with RewardPool() as pool, caplog.at_level(logging.WARNING):
+        scores = pool.score([(sample("numerical", "no number"), "<answer>4</answer>")])
+    assert not scores[0].is_scored
+    assert "1 of 1 responses unscored" in caplog.text
+
+
+def test_a_worker_that_cannot_start_is_an_error_and_no_score(own):
+    with RewardPool(rewards={"behaviour": f"{own}:behave"}) as pool:
+        os.remove(own)
+        with pytest.raises(RunError, match="ended before it was ready"):
+            pool.score([(sample(), "x")])
+
+
+def test_an_unknown_type_is_a_data_error_with_the_nearest_name():
+    with pytest.raises(DataError, match="'temporal groundin' has no reward; did you mean 'temporal grounding'"):
+        router.check([sample("temporal groundin")])
+
+
+def test_decorated_rewards_work_in_process_and_in_workers(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from easyvideor1.rewards import reward\n"
+        "from easyvideor1.rewards.pool import RewardPool\n"
+        "from easyvideor1.rewards.router import score\n"
+        "from easyvideor1.types import Sample, Score\n"
+        "@reward('shouting')\n"
+        "def shouting(sample, text):\n"
+        "    return Score(value=float(text.isupper()))\n"
+        "if __name__ == '__main__':\n"
+        "    loud = Sample(id='s', problem_type='Shouting', problem='', answer='')\n"
+        "    with RewardPool(workers=1) as pool:\n"
+        "        quiet = pool.score([(loud, 'HI'), (loud, 'hi')])[1]\n"
+        "    print(score(loud, 'HI').parts['accuracy'], quiet.parts['accuracy'])\n"
+    )
+    result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert result.stdout == "1.0 0.0\n", result.stderr
