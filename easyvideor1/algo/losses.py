@@ -39,6 +39,7 @@ class Tokens:
     sampler_logprobs: torch.Tensor | None = None
     """Log-probabilities under the rollout engine; NaN where unknown."""
     entropy: torch.Tensor | None = None
+    """Entropy of the current policy at each token in nats; with an entropy bonus, gradients flow through it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +109,10 @@ def policy_loss(tokens: Tokens, recipe: Recipe, *, normalizer: float) -> Loss:
     if tokens.entropy is not None:
         metrics["loss/entropy"] = _masked(tokens.entropy, trains_N)
     if recipe.entropy_coef:
-        loss_N = loss_N - recipe.entropy_coef * _masked(_present(tokens.entropy, "entropy", "entropy_coef"), trains_N)
+        entropy_N = _present(tokens.entropy, "entropy", "entropy_coef")
+        if tokens.logprobs.requires_grad and not entropy_N.requires_grad:
+            raise ValueError("the recipe has an entropy bonus, but no gradient flows through Tokens.entropy")
+        loss_N = loss_N - recipe.entropy_coef * _masked(entropy_N, trains_N)
 
     scale_N = tokens.weights
     if recipe.average == "sequence":

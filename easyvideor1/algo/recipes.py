@@ -34,6 +34,7 @@ KLKind = Literal["k1", "k2", "k3"]
 OfflineOldKind = Literal["current", "stored", "one"]
 
 NOT_OPTIONS = ("name", "paper")
+NOT_NEGATIVE = ("clip_low", "clip_high", "policy_weight", "offline_weight", "kl_coef", "entropy_coef", "refill_rounds")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,9 @@ class Recipe:
     mask_truncated: bool = False
     """Responses cut by the token limit get loss weight 0 (they still count in their group's mean)."""
     drop_equal_groups: bool = False
-    """DAPO's dynamic sampling: groups whose rewards are all equal are dropped and refilled."""
+    """DAPO's dynamic sampling: groups whose rewards are all equal are dropped and refilled from further prompts."""
+    refill_rounds: int = 4
+    """Most rounds of further prompts for one step; after them the step goes on with fewer groups."""
     kl_coef: float = 0.0
     """Weight of the KL divergence from the reference model; 0: no reference model is needed."""
     kl_kind: KLKind = "k3"
@@ -89,7 +92,7 @@ class Recipe:
     """Accuracy from which a response counts as passed, for the pass@k advantage."""
 
     def __post_init__(self) -> None:
-        for name in ("clip_low", "clip_high", "policy_weight", "offline_weight", "kl_coef", "entropy_coef"):
+        for name in NOT_NEGATIVE:
             if getattr(self, name) < 0:
                 raise UsageError(f"algorithm.options.{name} must not be negative, got {getattr(self, name)}")
         if self.dual_clip is not None and self.dual_clip <= 1:

@@ -56,7 +56,7 @@ def test_loss_and_gradient_are_trls(case):
         old_logprobs=vector(data["old"]) if data["with_old"] else None,
         ref_logprobs=vector(data["ref"]),
         sampler_logprobs=vector(data["sampler"]),
-        entropy=vector(data["entropy"]),
+        entropy=vector(data["entropy"]).requires_grad_(),
     )
     recipe = recipe_of(case)
     fixed = num_sequences * data["max_length"]

@@ -226,7 +226,7 @@ def random_tokens(lengths, *, seed=0) -> Tokens:
         old_logprobs=logprobs.detach() + 0.3 * normal(num_tokens),
         ref_logprobs=logprobs.detach() + 0.3 * normal(num_tokens),
         sampler_logprobs=logprobs.detach() + 0.3 * normal(num_tokens),
-        entropy=normal(num_tokens).abs(),
+        entropy=normal(num_tokens).abs().requires_grad_(),
     )
 
 
@@ -302,7 +302,7 @@ def test_a_token_of_weight_zero_takes_no_part_even_if_it_is_not_a_number(recipe)
     policy_loss(batch, recipe, normalizer=17).value.backward()
     for values in (batch.advantages, batch.old_logprobs, batch.ref_logprobs, batch.sampler_logprobs, batch.entropy):
         assert values is not None
-        values[batch.sequence == 2] = math.nan
+        values.detach()[batch.sequence == 2] = math.nan
     spoiled = dataclasses.replace(batch, logprobs=batch.logprobs.detach().clone().requires_grad_())
     with torch.no_grad():
         spoiled.logprobs[batch.sequence == 2] = -math.inf
@@ -338,6 +338,11 @@ def test_a_policy_far_from_the_old_one_gives_finite_gradients():
 def test_a_tensor_that_the_recipe_needs_must_be_there(options, name):
     with pytest.raises(ValueError, match=rf"needs Tokens\.{name}"):
         policy_loss(tokens([-1.0], advantages=[1.0]), make(**options), normalizer=1)
+
+
+def test_an_entropy_bonus_without_gradients_is_refused():
+    with pytest.raises(ValueError, match="no gradient flows"):
+        policy_loss(tokens([-1.0], advantages=[1.0], entropy=[0.5]), make(entropy_coef=0.1), normalizer=1)
 
 
 @pytest.mark.parametrize("normalizer", [0.0, -1.0, math.nan])

@@ -1,0 +1,100 @@
+"""What becomes of a group between sampling and update: a stored trajectory put into it, or the group dropped.
+
+Everything here is a pure function. The order for each prompt is: `num_sampled` rollouts, their scores,
+`takes_stored`, `with_stored`, and for recipes that drop groups `has_signal` within `fill`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from easyvideor1.config import MixConfig
+from easyvideor1.types import Group, Rollout, Score
+
+Item = TypeVar("Item")
+
+
+def num_sampled(n: int, *, has_stored: bool, mix: MixConfig) -> int:
+    """How many rollouts the policy samples for a prompt: n, or n - 1 where the last place is a stored trajectory's.
+
+    With a threshold all n are sampled, since whether the last is replaced depends on their scores.
+
+    >>> num_sampled(8, has_stored=True, mix=MixConfig(enable=True))
+    7
+    """
+    return n - 1 if mix.enable and has_stored and mix.accuracy_threshold is None else n
+
+
+def takes_stored(scores: Sequence[Score], *, mix: MixConfig) -> bool:
+    """Whether a group whose sampled rollouts have these scores gets a stored trajectory.
+
+    Always without a threshold; with one, where the mean accuracy of the scored rollouts is below it. A group with
+    no scored rollout is left alone: nothing says that it needs help.
+    """
+    if not mix.enable or mix.accuracy_threshold is None:
+        return mix.enable
+    accuracies = [score.parts["accuracy"] for score in scores if score.is_scored]
+    return bool(accuracies) and sum(accuracies) / len(accuracies) < mix.accuracy_threshold
+
+
+def with_stored(group: Group, *, stored: Rollout, score: Score, n: int) -> Group:
+    """The group of n with a stored trajectory in the last place: added to n - 1 rollouts, or instead of the last of n.
+
+    Raises:
+        ValueError: the group is not scored, or holds neither n nor n - 1 rollouts.
+    """
+    if len(group.rollouts) not in (n - 1, n) or len(group.scores) != len(group.rollouts):
+        raise ValueError(
+            f"sample '{group.prompt.sample.id}': a group of {n} is to be mixed, it has {len(group.rollouts)} "
+            f"rollouts and {len(group.scores)} scores"
+        )
+    return replace(group, rollouts=(*group.rollouts[: n - 1], stored), scores=(*group.scores[: n - 1], score))
+
+
+def has_signal(group: Group) -> bool:
+    """Whether its scored rollouts differ in reward, so that some are better than others (DAPO, arXiv:2503.14476)."""
+    values = [score.value for score in group.scores if score.is_scored]
+    return bool(values) and min(values) != max(values)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Filled(Generic[Item]):
+    """What `fill` gathered for a step."""
+
+    kept: list[Item]
+    num_drawn: int
+    """Items drawn in all, the dropped ones included."""
+    num_rounds: int
+    """Rounds after the first."""
+
+    @property
+    def dropped_frac(self) -> float:
+        return 1 - len(self.kept) / self.num_drawn if self.num_drawn else 0.0
+
+
+def fill(
+    draw: Callable[[int], Sequence[Item]], *, wanted: int, max_rounds: int, keeps: Callable[[Item], bool]
+) -> Filled[Item]:
+    """Draw items until `wanted` of them are kept, or the rounds are used up.
+
+    Each round draws exactly as many as are missing, so nothing that is kept is ever thrown away, and every prompt of
+    the data's order is drawn once per pass, whatever became of those before it: what a prompt's own rollouts look
+    like decides whether it trains, not its place or its neighbours. The only state is how far the order was read,
+    which a checkpoint of the cursor holds.
+
+    Args:
+        draw: the next k items (groups, sampled and scored), in the data's order.
+        wanted: items to keep.
+        max_rounds: most draws after the first.
+        keeps: whether an item is kept.
+    """
+    kept: list[Item] = []
+    num_drawn, num_rounds = 0, -1
+    while len(kept) < wanted and num_rounds < max_rounds:
+        drawn = draw(wanted - len(kept))
+        num_drawn += len(drawn)
+        num_rounds += 1
+        kept += [item for item in drawn if keeps(item)]
+    return Filled(kept=kept, num_drawn=num_drawn, num_rounds=num_rounds)
