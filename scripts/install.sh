@@ -17,5 +17,9 @@ if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
     # torch first and by its exact version: a range would fetch the newest CUDA build.
     .venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch
     .venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+    # Transformers' video processors need torchvision, tests compare with them. Its wheel does not load beside a CPU
+    # build of torch, and where it can be imported but not loaded Transformers breaks: so it gets a folder of its own.
+    .venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt \
+        --no-deps --upgrade --target .venv/oracle torchvision
     echo "$wanted" > "$stamp"
 fi

@@ -1,0 +1,401 @@
+"""Sample -> Prompt: token ids with expanded media placeholders, token types and 3-D positions, made once.
+
+The only module that knows how the Qwen-VL families write media into a prompt. Its results are those of the
+Transformers processors and of the models' `get_rope_index`, from plans instead of pixels.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from easyvideor1.data.patches import CHANNELS, empty_rows, patches
+from easyvideor1.data.positions import IMAGE, TEXT, VIDEO, Run, positions
+from easyvideor1.errors import DataError, MismatchError, UsageError
+from easyvideor1.types import Clip, MediaKind, MediaPlan, Prompt, Sample, VisionSpec
+from easyvideor1.video.sampling import vision_spec
+
+TIME_OF_FAMILY: dict[str, Literal["timestamps", "seconds", "steps"]] = {
+    "qwen2_vl": "steps",
+    "qwen2_5_vl": "seconds",
+    "qwen3_vl": "timestamps",
+    "qwen3_vl_moe": "timestamps",
+    "qwen3_5": "timestamps",
+    "qwen3_5_moe": "timestamps",
+}
+"""How a video tells its time. timestamps: each temporal patch is a grid of its own after its time as text;
+seconds: one grid, positions in time grow with the seconds; steps: one grid, they grow by one per temporal patch."""
+
+TAG = re.compile("<(image|video)>")
+TOKEN_TYPE: dict[str, int] = {"image": IMAGE, "video": VIDEO}
+NONCHARACTERS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
+"""Never part of text (Unicode reserves them for use inside a program)."""
+
+
+class Encoder:
+    """Turns samples into prompts and responses into ids, for one model's tokenizer, chat template and vision tower.
+
+    Attributes:
+        vision: how the model cuts pixels into tokens.
+        end_ids: tokens that end a response; the first is the one that ends a turn.
+        banned_ids: vision tokens; a sampler must never draw them.
+        pad_id: token for padding.
+        vocab_size: logits the model gives per token (may exceed the tokenizer's entries).
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerFast,
+        config: Mapping[str, Any],
+        vision: VisionSpec,
+        *,
+        stop_ids: Sequence[int] = (),
+        system: str | None = None,
+    ) -> None:
+        """
+        Args:
+            config: the model's config.json.
+            stop_ids: further ids that end a response, beside the one that ends a turn.
+            system: system message of every prompt; None leaves it to the chat template.
+
+        Raises:
+            UsageError: unknown family, or a tokenizer without the vision tokens or a chat template.
+        """
+        if vision.family not in TIME_OF_FAMILY:
+            raise UsageError(f"model_type '{vision.family}' is not supported; known: {', '.join(TIME_OF_FAMILY)}")
+        if not tokenizer.chat_template:
+            raise UsageError(
+                f"{tokenizer.name_or_path}: no chat template; put chat_template.jinja beside the tokenizer"
+            )
+        self.tokenizer, self.vision, self._system = tokenizer, vision, system
+        self._time = TIME_OF_FAMILY[vision.family]
+        self.vocab_size = int(config.get("text_config", config)["vocab_size"])
+        special = {str(token): id_ for id_, token in tokenizer.added_tokens_decoder.items() if token.special}
+        self._special_ids = special
+        self._special = re.compile("(" + "|".join(map(re.escape, sorted(special, key=len, reverse=True))) + ")")
+        self._plain = _without_special_tokens(tokenizer)
+        self._vision_start, self._vision_end = (
+            _vision_token(config, f"{name}_token_id", special)[1] for name in ("vision_start", "vision_end")
+        )
+        self._pads: dict[str, MediaKind] = {}
+        self._pad_ids: dict[MediaKind, int] = {}
+        for kind in ("image", "video"):
+            token, self._pad_ids[kind] = _vision_token(config, f"{kind}_token_id", special)
+            self._pads[token] = kind
+        turn_end = self._turn_end()
+        self.end_ids = tuple(dict.fromkeys((turn_end, *stop_ids)))
+        pad = tokenizer.pad_token_id
+        self.pad_id: int = turn_end if pad is None else int(pad)  # type: ignore[arg-type]
+        banned = {self._vision_start, self._vision_end, *self._pad_ids.values()}
+        self.banned_ids = tuple(sorted(banned | {special[token] for token in ("<|vision_pad|>",) if token in special}))
+        # Seconds -> positions; the default is that of Transformers' Qwen2_5_VLVisionConfig.
+        self._positions_per_s = config["vision_config"].get("tokens_per_second", 4)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, *, system: str | None = None) -> Encoder:
+        """Read config.json, the tokenizer and its chat template from a model folder; nothing is downloaded.
+
+        Raises:
+            UsageError: a file is missing or does not fit, see `__init__`.
+        """
+        folder = Path(folder)
+        config = _read_json(folder / "config.json")
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        if not tokenizer.chat_template and (folder / "chat_template.json").exists():
+            tokenizer.chat_template = _read_json(folder / "chat_template.json")["chat_template"]
+        stop_ids = []
+        if (folder / "generation_config.json").exists():
+            stop_ids = _read_json(folder / "generation_config.json").get("eos_token_id") or []
+        return cls(
+            tokenizer,
+            config,
+            vision_spec(config, _preprocessor(folder)),
+            stop_ids=stop_ids if isinstance(stop_ids, list) else [stop_ids],
+            system=system,
+        )
+
+    def encode(self, sample: Sample, plans: Sequence[MediaPlan], text: str) -> Prompt:
+        """Make the prompt of a sample.
+
+        Args:
+            plans: one per medium of the sample, in its order.
+            text: what the user says, an `<image>` or `<video>` tag where each medium goes, in the same order.
+                Control tokens written in it (`<|im_end|>`, `<|video_pad|>`, ...) stay text.
+
+        Raises:
+            DataError: the tags do not fit the sample's media.
+            MismatchError: a plan disagrees with itself, with its medium or with the placeholders in the prompt.
+        """
+        self._check_plans(sample, plans)
+        mark = next(character for character in NONCHARACTERS if character not in text + (self._system or ""))
+        rendered = self.tokenizer.apply_chat_template(
+            self._messages(sample, text, mark), tokenize=False, add_generation_prompt=True
+        )
+        stream = self._stream(sample, str(rendered), mark, plans)
+        input_ids = np.array(stream.ids, np.int64)
+        for kind, pad_id in self._pad_ids.items():
+            planned = sum(plan.num_tokens for plan in plans if plan.media.kind == kind)
+            found = int((input_ids == pad_id).sum())
+            if planned != found:
+                raise MismatchError(
+                    f"sample {sample.id}: {found} {kind} tokens in the prompt, {planned} in the plans",
+                    where=sample.where,
+                    remedy="the tokenizer makes vision tokens out of text; check its special tokens",
+                )
+        lengths = [run.num_tokens for run in stream.runs]
+        return Prompt(
+            sample=sample,
+            text=str(rendered).replace(mark, ""),
+            input_ids=input_ids,
+            token_types=np.repeat(np.array([run.token_type for run in stream.runs], np.int64), lengths),
+            position_ids=positions(stream.runs),
+            plans=tuple(plans),
+        )
+
+    def prompt_tokens(self, sample: Sample, plans: Sequence[MediaPlan], text: str) -> int:
+        """Length of the prompt, vision tokens included; raises as `encode` does."""
+        return len(self.encode(sample, plans, text))
+
+    def response_ids(self, text: str) -> tuple[int, ...]:
+        """Ids of a response, the end of the turn included; control tokens written in the text stay text.
+
+        A text that was stored with the end token at its end gives the same ids as one without.
+        """
+        end = self.tokenizer.convert_ids_to_tokens(self.end_ids[0])
+        return (*self._plain.encode(text.removesuffix(str(end)), add_special_tokens=False).ids, self.end_ids[0])
+
+    def response_text(self, ids: Sequence[int]) -> str:
+        """Text of a response without special tokens."""
+        text = self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return str(text)
+
+    def _check_plans(self, sample: Sample, plans: Sequence[MediaPlan]) -> None:
+        if [plan.media.kind for plan in plans] != [media.kind for media in sample.media]:
+            raise MismatchError(
+                f"sample {sample.id}: plans for {_kinds(plan.media.kind for plan in plans)}, "
+                f"media {_kinds(media.kind for media in sample.media)}",
+                where=sample.where,
+            )
+        for plan in plans:
+            t, h, w = plan.grid_thw
+            merge = self.vision.merge
+            padded = -(-len(plan.times_s) // self.vision.temporal_patch)
+            size = (h * self.vision.patch_px, w * self.vision.patch_px)
+            num_tokens = t * (h // merge) * (w // merge)
+            if (padded, *size, num_tokens) != (t, plan.height, plan.width, plan.num_tokens) or h % merge or w % merge:
+                raise MismatchError(
+                    f"sample {sample.id}: the plan of {plan.media.name} has {len(plan.times_s)} frames of "
+                    f"{plan.height}x{plan.width} px and {plan.num_tokens} tokens, its grid {plan.grid_thw} means "
+                    f"{t * self.vision.temporal_patch} frames of {size[0]}x{size[1]} px and {num_tokens} tokens",
+                    where=sample.where,
+                    remedy="plan with the VisionSpec of the same model",
+                )
+
+    def _messages(self, sample: Sample, text: str, mark: str) -> list[dict[str, Any]]:
+        """Chat messages; control tokens in the text are broken by `mark`, so that they are not taken for real ones."""
+        parts = TAG.split(text)
+        kinds = parts[1::2]
+        if kinds != [media.kind for media in sample.media]:
+            raise DataError(
+                f"the text has tags for {_kinds(kinds)}, the media are {_kinds(media.kind for media in sample.media)}",
+                where=sample.where,
+                field="problem",
+                remedy="one <image> or <video> tag per medium, in their order, or no tags at all",
+            )
+
+        def broken(plain: str) -> str:
+            return self._special.sub(lambda match: match[0][0] + mark + match[0][1:], plain)
+
+        content: str | list[dict[str, str]] = broken(text)
+        if kinds:
+            content = [
+                {"type": part} if index % 2 else {"type": "text", "text": broken(part)}
+                for index, part in enumerate(parts)
+                if part
+            ]
+        system = [{"role": "system", "content": broken(self._system)}] if self._system is not None else []
+        return [*system, {"role": "user", "content": content}]
+
+    def _stream(self, sample: Sample, rendered: str, mark: str, plans: Sequence[MediaPlan]) -> _Stream:
+        stream = _Stream(self._plain)
+        pieces = self._special.split(rendered)
+        placed = [self._pads[piece] for piece in pieces[1::2] if piece in self._pads]
+        if placed != [plan.media.kind for plan in plans]:
+            raise MismatchError(
+                f"sample {sample.id}: the chat template placed {_kinds(placed)} for "
+                f"{_kinds(plan.media.kind for plan in plans)}",
+                where=sample.where,
+                remedy="use the model's own multimodal chat template",
+            )
+        waiting = iter(plans)
+        for index, piece in enumerate(pieces):
+            if index % 2 == 0:
+                stream.add_text(piece.replace(mark, ""))
+            elif piece in self._pads:
+                self._add_medium(stream, next(waiting))
+            else:
+                stream.add_token(self._special_ids[piece])
+        stream.flush()
+        return stream
+
+    def _add_medium(self, stream: _Stream, plan: MediaPlan) -> None:
+        kind = plan.media.kind
+        pad_id, token_type = self._pad_ids[kind], TOKEN_TYPE[kind]
+        t, h, w = plan.grid_thw[0], plan.grid_thw[1] // self.vision.merge, plan.grid_thw[2] // self.vision.merge
+        if kind == "video" and self._time == "timestamps":
+            for time_s in patch_times_s(plan.times_s, self.vision.temporal_patch):
+                stream.add_text(f"<{time_s:.1f} seconds>")
+                stream.add_token(self._vision_start)
+                stream.add_grid(pad_id, Run(token_type=token_type, num_tokens=h * w, grid_thw=(1, h, w)))
+                stream.add_token(self._vision_end)
+            return
+        interval = 1.0
+        if kind == "video" and self._time == "seconds":
+            interval = self._positions_per_s * seconds_per_patch(plan, self.vision.temporal_patch)
+        grid = Run(token_type=token_type, num_tokens=t * h * w, grid_thw=(t, h, w), interval=interval)
+        stream.add_grid(pad_id, grid)
+
+    def _turn_end(self) -> int:
+        """The special token that the chat template writes after what the assistant said."""
+        said = "said-by-the-assistant"
+        chat = [{"role": "user", "content": "Q"}, {"role": "assistant", "content": said}]
+        rendered = str(self.tokenizer.apply_chat_template(chat, tokenize=False))
+        match = self._special.search(rendered.rpartition(said)[2])
+        if match is None:
+            raise UsageError(f"{self.tokenizer.name_or_path}: the chat template ends a turn without a special token")
+        return self._special_ids[match[0]]
+
+
+class _Stream:
+    """Token ids under construction, with the runs they form; neighbouring texts are tokenised as one."""
+
+    def __init__(self, plain: Tokenizer) -> None:
+        self.ids: list[int] = []
+        self.runs: list[Run] = []
+        self._plain = plain
+        self._text = ""
+
+    def add_text(self, text: str) -> None:
+        self._text += text
+
+    def add_token(self, token_id: int) -> None:
+        self.flush()
+        self.ids.append(token_id)
+        self.runs.append(Run(token_type=TEXT, num_tokens=1))
+
+    def add_grid(self, pad_id: int, grid: Run) -> None:
+        self.flush()
+        self.ids += [pad_id] * grid.num_tokens
+        self.runs.append(grid)
+
+    def flush(self) -> None:
+        if self._text:
+            ids = self._plain.encode(self._text, add_special_tokens=False).ids
+            self.ids += ids
+            self.runs.append(Run(token_type=TEXT, num_tokens=len(ids)))
+            self._text = ""
+
+
+def patch_times_s(times_s: Sequence[float], temporal_patch: int) -> list[float]:
+    """Time of each temporal patch: the middle between its first and its last frame, the last frame repeated as padding.
+
+    >>> patch_times_s([0.0, 0.5, 1.0], 2)
+    [0.25, 1.0]
+    """
+    padded = [*times_s, *[times_s[-1]] * (-len(times_s) % temporal_patch)]
+    return [(padded[i] + padded[i + temporal_patch - 1]) / 2 for i in range(0, len(padded), temporal_patch)]
+
+
+def seconds_per_patch(plan: MediaPlan, temporal_patch: int) -> float:
+    """Seconds from one temporal patch to the next, from the clip's duration (Transformers' `second_per_grid_ts`)."""
+    return temporal_patch * plan.duration_s / len(plan.times_s)
+
+
+def media_inputs(
+    prompt: Prompt, clips: Sequence[Clip], vision: VisionSpec, dtype: torch.dtype
+) -> dict[str, torch.Tensor]:
+    """The vision inputs of a prompt, under the names that the models take.
+
+    Args:
+        clips: one per plan of the prompt, in order.
+
+    Returns:
+        pixel_values and image_grid_thw where the prompt has images, pixel_values_videos and video_grid_thw where
+        it has videos: patch rows [sum of t*h*w, columns] as `patches` makes them, grids int64 [media, 3].
+
+    Raises:
+        MismatchError: a clip is not what its plan says.
+    """
+    if len(clips) != len(prompt.plans):
+        raise MismatchError(
+            f"sample {prompt.sample.id}: {len(clips)} clips for {len(prompt.plans)} media", where=prompt.sample.where
+        )
+    inputs: dict[str, torch.Tensor] = {}
+    for kind, rows_name, grid_name in (
+        ("image", "pixel_values", "image_grid_thw"),
+        ("video", "pixel_values_videos", "video_grid_thw"),
+    ):
+        pairs = [(plan, clip) for plan, clip in zip(prompt.plans, clips, strict=True) if plan.media.kind == kind]
+        if not pairs:
+            continue
+        grids = torch.tensor([plan.grid_thw for plan, _ in pairs])
+        ends = grids.prod(dim=1).cumsum(dim=0).tolist()
+        columns = CHANNELS * vision.temporal_patch * vision.patch_px**2
+        rows = empty_rows((ends[-1], columns), dtype)
+        for (plan, clip), start, end in zip(pairs, [0, *ends], ends, strict=False):
+            planned = (len(plan.times_s), CHANNELS, plan.height, plan.width)
+            if clip.frames.shape != planned:
+                raise MismatchError(
+                    f"sample {prompt.sample.id}: the frames of {plan.media.name} are {list(clip.frames.shape)}, "
+                    f"the plan says {list(planned)}",
+                    where=prompt.sample.where,
+                    remedy="decode by the same plan that made the prompt",
+                )
+            patches(clip.frames, vision, dtype=dtype, out=rows[start:end])
+        inputs |= {rows_name: rows, grid_name: grids}
+    return inputs
+
+
+def _without_special_tokens(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
+    """A copy of the tokenizer that reads special tokens as plain text."""
+    plain = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    plain.no_truncation()
+    plain.no_padding()
+    plain.encode_special_tokens = True
+    return plain
+
+
+def _vision_token(config: Mapping[str, Any], name: str, special: Mapping[str, int]) -> tuple[str, int]:
+    """Text and id of a vision token that the model's configuration names."""
+    for token, token_id in special.items():
+        if token_id == config.get(name):
+            return token, token_id
+    raise UsageError(f"config.json: '{name}' is {config.get(name)}, which is no special token of the tokenizer")
+
+
+def _kinds(kinds: Any) -> str:
+    return f"[{', '.join(kinds)}]"
+
+
+def _preprocessor(folder: Path) -> dict[str, Any] | None:
+    """The image processor's settings, from either of the files that Transformers keeps them in."""
+    if (folder / "preprocessor_config.json").exists():
+        return _read_json(folder / "preprocessor_config.json")
+    if (folder / "processor_config.json").exists():
+        return _read_json(folder / "processor_config.json").get("image_processor")
+    return None
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: cannot read the model's configuration: {error}") from None
