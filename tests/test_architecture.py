@@ -24,7 +24,7 @@ MAY_IMPORT = {
 MAY_IMPORT["demo"] = MAY_IMPORT["cli"] = BASE | set(MAY_IMPORT) | {"demo"}
 ONE_DOOR = {
     "vllm": {"rollout/vllm.py"},
-    "av": {"video/decode.py", "demo/clips.py"},  # the demo writes clips; only decode.py reads them
+    "av": {"video/probe.py", "video/decode.py", "demo/clips.py"},  # read headers, read frames, write the demo's clips
     "matplotlib": {"report/plots.py"},
     "openai": {"rewards/judge.py"},
 }

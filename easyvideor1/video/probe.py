@@ -1,0 +1,393 @@
+"""What a video file holds, known without decoding it: when each frame is shown, upright size, frame rate.
+
+Order of trust: packet times before header fields; decoded times before packet times where the file is damaged.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, BinaryIO, cast
+
+import av
+import av.container
+import av.error
+import av.video.stream
+import numpy as np
+
+from easyvideor1.errors import MediaError
+from easyvideor1.video.source import Source, first_bytes, remembered
+
+NO_TIME = np.iinfo(np.int64).min
+ATTACHED_PICTURE = 1024
+"""Bit of a stream's disposition: a cover, not a video."""
+CUT_FRAC = 0.9
+"""A file that holds less than this share of the duration its header promises counts as damaged."""
+IDENTITY_MATRIX = (1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)
+
+VideoStream = av.video.stream.VideoStream
+InputContainer = av.container.InputContainer
+
+
+@dataclass(frozen=True, slots=True)
+class Orientation:
+    """How stored pixels become upright ones: first swap rows and columns, then flip."""
+
+    is_swapped: bool = False
+    flips_x: bool = False
+    flips_y: bool = False
+
+    def apply(self, frame: np.ndarray) -> np.ndarray:
+        """A view of [H, W, ...]."""
+        if self.is_swapped:
+            frame = frame.swapaxes(0, 1)
+        return frame[:: -1 if self.flips_y else 1, :: -1 if self.flips_x else 1]
+
+
+UPRIGHT = Orientation()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Header:
+    """A video before decoding."""
+
+    width: int
+    height: int
+    """Size at which it is displayed: upright, with square pixels."""
+    times_s: np.ndarray
+    """float64 [N], when each frame is shown, in display order; the first is 0."""
+    duration_s: float
+    source_fps: float
+    """Frames per second, on average."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Packets:
+    """The packets of a video stream in file order (P of them) and which of them are shown (N)."""
+
+    pts: np.ndarray
+    """int64 [P] display time in stream units."""
+    dts: np.ndarray
+    is_key: np.ndarray
+    """bool [P]"""
+    shown: np.ndarray
+    """int64 [N], packet of each shown frame, in display order."""
+    has_times: bool
+    """False: display times are missing or repeated, so frames are known by counting only."""
+    times_s: np.ndarray
+    """float64 [N], from the first shown frame."""
+    duration_s: float
+    is_cut: bool
+    """Reading stopped with an error before the end."""
+
+
+@remembered(512)
+def probe(source: Source) -> Header:
+    """Read what the file says about its video.
+
+    Raises:
+        MediaError: not a video, no video stream, no decoder for it, no frame.
+    """
+    with opened(source, is_header_enough=True) as (_, stream):
+        stored = stream.codec_context.width, stream.codec_context.height
+        if min(stored) <= 0:
+            raise MediaError(f"its header gives no picture size (codec {codec_name(stream)})", where=source.name)
+        table = _even_times(source, stream)
+        aspect = stream.sample_aspect_ratio or Fraction(1)
+        needs_scan = table is None
+    orientation = UPRIGHT
+    if needs_scan or _mp4_is_turned(source):
+        orientation = first_orientation(source)
+    notes: list[str] = []
+    if table is None:
+        packets = scan(source)
+        times_s, duration_s = packets.times_s, packets.duration_s
+        if packets.is_cut:
+            notes.append("the file is damaged or cut; only the part that can be read is used")
+    else:
+        times_s, duration_s = table
+    return _header(stored, aspect, orientation, times_s, duration_s, tuple(notes))
+
+
+def _header(
+    stored: tuple[int, int],
+    aspect: Fraction,
+    orientation: Orientation,
+    times_s: np.ndarray,
+    duration_s: float,
+    warnings: tuple[str, ...],
+) -> Header:
+    width, height = max(1, round(stored[0] * aspect)), stored[1]
+    if orientation.is_swapped:
+        width, height = height, width
+    return Header(
+        width=width,
+        height=height,
+        times_s=times_s,
+        duration_s=duration_s,
+        source_fps=len(times_s) / duration_s,
+        warnings=warnings,
+    )
+
+
+@contextmanager
+def opened(source: Source, *, is_header_enough: bool = False) -> Iterator[tuple[InputContainer, VideoStream]]:
+    """The container and its best video stream; closed at the end.
+
+    Args:
+        is_header_enough: do not decode a frame to learn its format, where the container is MP4.
+    """
+    options = {"probesize": "32"} if is_header_enough and source.head(8)[4:] == b"ftyp" else {}
+    file = io.BytesIO(source.data) if source.data is not None else source.path
+    try:
+        # metadata is often not UTF-8; nothing here depends on it
+        container = cast(InputContainer, av.open(file, container_options=options, metadata_errors="ignore"))  # pyright: ignore
+    except (av.error.FFmpegError, OSError) as error:
+        raise _unopened(source, error) from None
+    with container:
+        stream = container.streams.best("video")
+        if stream is None or _is_cover(stream):
+            stream = next((other for other in container.streams.video if not _is_cover(other)), None)
+        if stream is None:
+            kinds = ", ".join(sorted({other.type for other in container.streams})) or "none"
+            raise MediaError(f"no video stream (streams: {kinds}; a cover picture is no video)", where=source.name)
+        if stream.codec_context is None:
+            raise MediaError("no decoder for its codec in this build of PyAV", where=source.name)
+        yield container, cast(VideoStream, stream)
+
+
+def _is_cover(stream: Any) -> bool:
+    return bool(int(stream.disposition) & ATTACHED_PICTURE)
+
+
+def _unopened(source: Source, error: Exception) -> MediaError:
+    head = source.head(12)
+    if head[4:8] == b"ftyp":
+        return MediaError(
+            f"its index is missing: the file is truncated or still being written ({_reason(error)})",
+            where=source.name,
+            remedy="download it again",
+        )
+    return MediaError(
+        f"not a video ({_reason(error)}); it begins with {first_bytes(source)}",
+        where=source.name,
+        remedy="a failed download is often a saved error page",
+    )
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def codec_name(stream: VideoStream) -> str:
+    return stream.codec_context.name if stream.codec_context else "unknown"
+
+
+def _even_times(source: Source, stream: VideoStream) -> tuple[np.ndarray, float] | None:
+    """(times, duration) from the index of an MP4 whose frames follow each other evenly; None: look at the packets."""
+    entries = stream.index_entries
+    count = len(entries)
+    if "mp4" not in stream.container.format.name.split(",") or not count or count != stream.frames:
+        return None
+    stamps = np.empty(count, np.int64)
+    for number, entry in enumerate(entries):
+        if entry.is_discard or entry.pos + entry.size > source.num_bytes:
+            return None
+        stamps[number] = entry.timestamp
+    base = cast(Fraction, stream.time_base)
+    if count == 1:
+        step = stream.duration or 0
+    else:
+        steps = np.diff(stamps)
+        step = int(steps[0])
+        if (steps != step).any():
+            return None
+    if step <= 0:
+        return None
+    times_s = np.arange(count) * step * base.numerator / base.denominator
+    return times_s, float(count * step * base)
+
+
+@remembered(16)
+def scan(source: Source) -> Packets:
+    """Read every packet of the video stream, decoding none unless the file is damaged.
+
+    Raises:
+        MediaError: no frame in it.
+    """
+    pts, dts, durations, is_key, is_shown = [], [], [], [], []
+    is_cut = False
+    with opened(source) as (container, stream):
+        base = cast(Fraction, stream.time_base)
+        rate = stream.average_rate or stream.guessed_rate
+        try:
+            for packet in container.demux(stream):
+                if packet.size == 0:
+                    continue
+                pts.append(NO_TIME if packet.pts is None else packet.pts)
+                dts.append(NO_TIME if packet.dts is None else packet.dts)
+                durations.append(packet.duration or 0)
+                is_key.append(packet.is_keyframe)
+                is_shown.append(not packet.is_discard)
+        except av.error.FFmpegError:
+            is_cut = True
+        promised_s = _promised_s(container, stream)
+        # AVI stores no display times: what the demuxer makes up is in file order, wrong where frames are reordered.
+        has_times = not (container.format.name == "avi" and stream.codec_context.has_b_frames)
+        codec = codec_name(stream)
+    if not any(is_shown):
+        raise MediaError(f"a video stream without frames (codec {codec})", where=source.name)
+    table = Packets(
+        pts=np.array(pts, np.int64),
+        dts=np.array(dts, np.int64),
+        is_key=np.array(is_key, bool),
+        shown=np.flatnonzero(np.array(is_shown, bool)),
+        has_times=has_times,
+        times_s=np.empty(0),
+        duration_s=0.0,
+        is_cut=is_cut,
+    )
+    table = _timed(table, np.array(durations, np.int64), base=base, rate=rate)
+    if is_cut or table.duration_s < promised_s * CUT_FRAC:
+        table = _only_decodable(source, table)
+    return table
+
+
+def _promised_s(container: InputContainer, stream: VideoStream) -> float:
+    """How long the header says the video is; 0 where it does not speak of the video alone."""
+    if stream.duration:
+        return float(stream.duration * cast(Fraction, stream.time_base))
+    if container.duration and len(container.streams) == 1:
+        return container.duration / av.time_base
+    return 0.0
+
+
+def _only_decodable(source: Source, table: Packets) -> Packets:
+    """The table of a damaged file without the frames that do not come out of the decoder."""
+    with opened(source) as (container, stream):
+        stream.codec_context.thread_count = 1
+        stamps = [NO_TIME if frame.pts is None else frame.pts for frame in intact_frames(container, stream)]
+    if table.has_times:
+        is_good = np.isin(table.pts[table.shown], stamps)
+    else:
+        is_good = np.arange(len(table.shown)) < len(stamps)
+    if not is_good.any():
+        raise MediaError("damaged: not one frame can be decoded", where=source.name, remedy="download it again")
+    times_s = table.times_s[is_good]
+    step_s = table.duration_s - float(table.times_s[-1])
+    return replace(
+        table,
+        shown=table.shown[is_good],
+        times_s=times_s - times_s[0],
+        duration_s=float(times_s[-1] - times_s[0]) + step_s,
+        is_cut=True,
+    )
+
+
+def intact_frames(container: InputContainer, stream: VideoStream) -> Iterator[av.VideoFrame]:
+    """Every frame that decodes without damage, in display order; packets that fail are stepped over."""
+    packets = container.demux(stream)
+    while True:
+        try:
+            packet = next(packets, None)
+            frames = stream.codec_context.decode(packet if packet is not None and packet.size else None)
+        except av.error.EOFError:
+            return
+        except av.error.InvalidDataError:
+            continue
+        except av.error.FFmpegError:
+            return
+        yield from (frame for frame in frames if not frame.is_corrupt)
+        if packet is None or not packet.size:
+            return
+
+
+def _timed(table: Packets, durations: np.ndarray, *, base: Fraction, rate: Fraction | None) -> Packets:
+    """Put the shown packets into display order and give each its time."""
+    shown = _decodable(table)
+    stamps = table.pts[shown]
+    has_times = table.has_times and bool((stamps != NO_TIME).all())
+    if has_times:
+        order = np.argsort(stamps, kind="stable")
+        shown, stamps = shown[order], stamps[order]
+        has_times = len(stamps) == 1 or bool((np.diff(stamps) > 0).all())
+        times_s = (stamps - stamps[0]) * base.numerator / base.denominator
+        last_s = float(durations[shown[-1]] * base)
+    else:
+        times_s = np.arange(len(shown)) / float(rate or 25)
+        last_s = 0.0
+    if last_s <= 0:
+        last_s = float(times_s[-1]) / (len(times_s) - 1) if len(times_s) > 1 and times_s[-1] > 0 else 1 / (rate or 25)
+    return replace(
+        table, shown=shown, has_times=has_times, times_s=times_s, duration_s=float(times_s[-1]) + float(last_s)
+    )
+
+
+def _decodable(table: Packets) -> np.ndarray:
+    """The shown packets without those that refer to pictures before the first key frame."""
+    keys = np.flatnonzero(table.is_key)
+    if not len(keys):
+        return table.shown
+    first = keys[0]
+    shown = table.shown[table.shown >= first]
+    if table.has_times and table.pts[first] != NO_TIME:
+        shown = shown[(table.pts[shown] >= table.pts[first]) | (table.pts[shown] == NO_TIME)]
+    return shown if len(shown) else table.shown
+
+
+@remembered(512)
+def first_orientation(source: Source) -> Orientation:
+    """The display matrix of the first frame that decodes; upright where there is none."""
+    with opened(source) as (container, stream):
+        stream.codec_context.thread_count = 1
+        try:
+            for frame in container.decode(stream):
+                return orientation_of(frame)
+        except av.error.FFmpegError:
+            return UPRIGHT  # a damaged start; the frames that follow carry the same matrix rarely enough
+    return UPRIGHT
+
+
+def orientation_of(frame: av.VideoFrame) -> Orientation:
+    """The display matrix of a frame, its angle rounded to a quarter turn."""
+    for data in cast(list[Any], list(frame.side_data)):
+        if data.type.name == "DISPLAYMATRIX":
+            a, b, _, c, d = struct.unpack_from("=5i", bytes(data))
+            if math.hypot(a, d) >= math.hypot(b, c):
+                return Orientation(is_swapped=False, flips_x=a < 0, flips_y=d < 0)
+            return Orientation(is_swapped=True, flips_x=c < 0, flips_y=b < 0)
+    return UPRIGHT
+
+
+def _mp4_is_turned(source: Source) -> bool:
+    """Whether a movie or track header of an MP4 holds another matrix than the identity."""
+    with source.open() as file:
+        return any(matrix != IDENTITY_MATRIX for matrix in _mp4_matrices(file, 0, source.num_bytes))
+
+
+def _mp4_matrices(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, ...]]:
+    """The matrices of `mvhd` and `tkhd` boxes (ISO/IEC 14496-12, 8.2.2 and 8.3.2) between two offsets."""
+    matrix_at = {b"tkhd": 40, b"mvhd": 36}
+    while start + 8 <= end:
+        file.seek(start)
+        size, kind = struct.unpack(">I4s", file.read(8))
+        body = start + 8
+        if size == 1:
+            size, body = int.from_bytes(file.read(8), "big"), start + 16
+        box_end = end if size == 0 else start + size
+        if box_end < body:
+            return
+        if kind in (b"moov", b"trak"):
+            yield from _mp4_matrices(file, body, min(box_end, end))
+        elif kind in matrix_at:
+            payload = file.read(min(box_end, end) - body)
+            offset = matrix_at[kind] + (12 if payload[:1] == b"\1" else 0)
+            if len(payload) >= offset + 36:
+                yield struct.unpack_from(">9i", payload, offset)
+        start = box_end

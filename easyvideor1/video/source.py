@@ -1,0 +1,187 @@
+"""Where the bytes of a medium come from: files, addresses, folders of pictures; and what identifies their content."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import io
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, wraps
+from pathlib import Path
+from typing import BinaryIO, Literal, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from easyvideor1.errors import MediaError
+from easyvideor1.types import Media
+
+PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".avif"})
+WHOLE_HASH_BYTES = 8 << 20
+"""Files up to this size are identified by all their bytes; larger ones by size, change time and sampled blocks."""
+BLOCK_BYTES = 64 << 10
+NUM_BLOCKS = 16
+
+Container = Literal["video", "gif", "picture"]
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """One readable file: on disk, or in memory."""
+
+    name: str
+    """What messages call it."""
+    path: str | None
+    data: bytes | None
+    num_bytes: int
+    mtime_ns: int
+
+    def open(self) -> BinaryIO:
+        if self.data is not None:
+            return io.BytesIO(self.data)
+        assert self.path is not None
+        try:
+            return open(self.path, "rb")
+        except OSError as error:
+            raise MediaError(f"cannot be read: {error.strerror}", where=self.name) from None
+
+    def head(self, num_bytes: int) -> bytes:
+        with self.open() as file:
+            return file.read(num_bytes)
+
+    @property
+    def content(self) -> Container:
+        """What the first bytes say it is; the name is not asked."""
+        head = self.head(16)
+        if head.startswith((b"GIF87a", b"GIF89a")):
+            return "gif"
+        is_picture = (
+            head.startswith((b"\xff\xd8\xff", b"\x89PNG\r\n", b"BM", b"II*\0", b"MM\0*", b"P5\n", b"P6\n"))
+            or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
+            or head[4:12] in (b"ftypavif", b"ftypheic", b"ftypmif1")
+        )
+        return "picture" if is_picture else "video"
+
+
+def remembered(maxsize: int) -> Callable[[Callable[[Source], Result]], Callable[[Source], Result]]:
+    """Keep the last results of a function of a file; never those of content in memory, which the memo would hold."""
+
+    def decorate(function: Callable[[Source], Result]) -> Callable[[Source], Result]:
+        from_disk = lru_cache(maxsize=maxsize)(function)
+
+        @wraps(function)
+        def call(source: Source) -> Result:
+            return from_disk(source) if source.data is None else function(source)
+
+        return call
+
+    return decorate
+
+
+def locate(media: Media) -> Source | tuple[Source, ...]:
+    """The file of a medium, or its pictures in order where it is a folder or a list.
+
+    Raises:
+        MediaError: missing, empty, unreadable, a folder without pictures, or an address that is not read from here.
+    """
+    if media.data is not None:
+        return _in_memory(media.data, name=media.name)
+    if isinstance(media.path, tuple):
+        if not media.path:
+            raise MediaError("the list of frames is empty", where=media.name)
+        return tuple(_locate_file(path) for path in media.path)
+    path = _local_path(media.path)
+    if path is not None and path.is_dir():
+        return tuple(_locate_file(str(picture)) for picture in _pictures_in(path))
+    return _locate_file(media.path)
+
+
+@remembered(65_536)
+def identity(source: Source) -> str:
+    """Hex digest that changes when the content does.
+
+    Up to WHOLE_HASH_BYTES every byte counts, so copies share one identity. Larger files take too long to read for a
+    plan: size, change time and blocks spread over the file stand for them.
+    """
+    if source.data is not None:
+        return hashlib.sha256(source.data).hexdigest()
+    digest = hashlib.sha256()
+    with source.open() as file:
+        if source.num_bytes <= WHOLE_HASH_BYTES:
+            digest.update(file.read())
+            return digest.hexdigest()
+        digest.update(f"{source.num_bytes} {source.mtime_ns}".encode())
+        for block in range(NUM_BLOCKS):
+            file.seek((source.num_bytes - BLOCK_BYTES) * block // (NUM_BLOCKS - 1))
+            digest.update(file.read(BLOCK_BYTES))
+    return digest.hexdigest()
+
+
+def first_bytes(source: Source) -> str:
+    """The start of a file in a form that fits a message."""
+    return repr(source.head(40))
+
+
+def _in_memory(data: bytes, *, name: str) -> Source:
+    if not data:
+        raise MediaError("empty, 0 bytes", where=name, remedy="the upload or the row lost its content")
+    return Source(name=name, path=None, data=data, num_bytes=len(data), mtime_ns=0)
+
+
+def _locate_file(address: str) -> Source:
+    if address.startswith("data:"):
+        return _in_memory(_from_data_address(address), name=address[:40] + "..")
+    path = _local_path(address)
+    if path is None:
+        raise MediaError(
+            "addresses other than file:// and data: are not read", where=address, remedy="download it first"
+        )
+    try:
+        status = path.stat()
+    except OSError as error:
+        is_link = path.is_symlink()
+        problem = "a link whose target is missing" if is_link else f"cannot be read: {error.strerror}"
+        raise MediaError(problem, where=address, remedy="check the path and media_root") from None
+    if path.is_dir():
+        raise MediaError("a folder stands where a file is expected", where=address)
+    if not path.is_file():
+        raise MediaError("not a regular file", where=address)
+    if status.st_size == 0:
+        raise MediaError("empty file, size 0 bytes", where=address, remedy="download it again")
+    return Source(name=address, path=str(path), data=None, num_bytes=status.st_size, mtime_ns=status.st_mtime_ns)
+
+
+def _local_path(address: str) -> Path | None:
+    """The path an address means; None where it is not on this machine."""
+    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]+:(//|.*;base64,)", address):
+        return Path(address)
+    parts = urlsplit(address)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        # A '#' or '?' in a file name is part of the name, not a fragment or a query.
+        return Path(unquote(address.removeprefix("file://").removeprefix(parts.netloc)))
+    return None
+
+
+def _from_data_address(address: str) -> bytes:
+    header, comma, body = address.partition(",")
+    if not comma or not header.endswith(";base64"):
+        raise MediaError("not a base64 data address (data:TYPE;base64,..)", where=address[:40] + "..")
+    try:
+        return base64.b64decode(body, validate=True)
+    except binascii.Error as error:
+        raise MediaError(f"its base64 text is damaged: {error}", where=address[:40] + "..") from None
+
+
+def _pictures_in(folder: Path) -> list[Path]:
+    pictures = [path for path in folder.iterdir() if path.suffix.lower() in PICTURE_SUFFIXES]
+    if not pictures:
+        raise MediaError("a folder without pictures", where=str(folder), remedy="give a file or a folder of frames")
+    return sorted(pictures, key=lambda path: tuple(_natural_order(path.name)))
+
+
+def _natural_order(name: str) -> Iterator[tuple[int, str]]:
+    """Digits count as numbers: frame_2 before frame_10."""
+    for digits, text in re.findall(r"(\d+)|(\D+)", name):
+        yield (int(digits), "") if digits else (-1, text)
