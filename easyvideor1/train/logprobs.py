@@ -33,7 +33,7 @@ def response_logprobs(
     *,
     temperature: float = 1.0,
     keep_vision_in_graph: bool = False,
-    chunk_tokens: int = 4096,
+    chunk_tokens: int = 1024,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probability and entropy of every response token of a row, in the row's flat order.
 
@@ -49,7 +49,7 @@ def response_logprobs(
         chunk_tokens: logits exist for at most this many tokens at once; with more, backward computes them again.
 
     Returns:
-        (log-probs [N] float32, entropy in nats [N] float32). The entropy carries no gradient.
+        (log-probs [N] float32, entropy in nats [N] float32); gradients flow through both.
 
     Raises:
         MismatchError: a prompt's placeholders and its features differ in number; names the sample.
@@ -78,8 +78,7 @@ def _logprobs_and_entropy(
     logits = lm_head(hidden).float() / temperature
     log_total = logits.logsumexp(-1)
     logprobs = logits.gather(-1, targets[:, None]).squeeze(-1) - log_total
-    with torch.no_grad():
-        entropy = log_total - ((logits - log_total[:, None]).exp() * logits).sum(-1)
+    entropy = log_total - ((logits - log_total[:, None]).exp() * logits).sum(-1)
     return logprobs, entropy
 
 

@@ -16,6 +16,7 @@ from easyvideor1.train.logprobs import MediaInputs, response_logprobs
 from easyvideor1.train.shared_prefix import RowLayout, lay_out
 
 LOGPROB_TOLERANCE, GRADIENT_TOLERANCE = 1e-5, 1e-4
+WHOLE_BATCH = 10_000
 
 
 def make_cases(model):
@@ -41,6 +42,8 @@ def weighted(logprobs, case):
 def packed(model, cases, **options):
     """{(sample id, rollout): log-probs} and gradients by packed rows."""
     batch = pack([case.group for case in cases], **options)
+    if options["tokens_per_row"] == WHOLE_BATCH:
+        assert len(batch.rows) == 1
     media = {index: case.media for index, case in enumerate(cases)}
     names = [(case.group.prompt.sample.id, i) for case in cases for i in range(len(case.group.rollouts))]
     found, losses = {}, []
@@ -85,7 +88,7 @@ def plain_run(request):
     "options",
     [
         {"shared_prefix": True, "tokens_per_row": 1},
-        {"shared_prefix": True, "tokens_per_row": 10_000},
+        {"shared_prefix": True, "tokens_per_row": WHOLE_BATCH},
         {"shared_prefix": False, "tokens_per_row": 100},
     ],
     ids=["shared, a group per row", "shared, all groups in a row", "separate"],
@@ -195,6 +198,8 @@ def test_temperature_divides_the_logits_and_entropy_is_that_of_the_distribution(
     logprobs, entropy = response_logprobs(model, row, {}, temperature=0.7)
     torch.testing.assert_close(logprobs, expected.log_prob(row.tokens.token_ids), atol=1e-5, rtol=0)
     torch.testing.assert_close(entropy, expected.entropy(), atol=1e-5, rtol=0)
+    gradients = step(model, [entropy.sum()])
+    assert gradient_difference(gradients, step(model, [expected.entropy().sum()])) < GRADIENT_TOLERANCE
 
 
 def test_text_rows_reach_every_weight_of_the_vision_tower_when_asked(one_row):
