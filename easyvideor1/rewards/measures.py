@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from rapidfuzz.distance import LCSseq, Levenshtein
+
 Interval = tuple[float, float]
 Box = tuple[float, float, float, float]
+Point = tuple[float, float]
 
 RELATIVE_TOLERANCE = 1e-3
 """For golds written with decimals or as fractions: 3.142 answers 3.14."""
@@ -48,3 +56,79 @@ def mean_relative_accuracy(value: float, gold: float) -> float:
     # Rounding away the last digits keeps 9 against 10 on its threshold, where `<` fails.
     error = round(abs(value - gold) / abs(gold), 12)
     return sum(error < (100 - level) / 100 for level in _ACCURACY_LEVELS) / len(_ACCURACY_LEVELS)
+
+
+def box_iou(first: Box, second: Box) -> float:
+    """Area of the overlap of two boxes over the area of their union; 0.0 for an inverted, empty or endless box.
+
+    >>> box_iou((0, 0, 2, 2), (0, 0, 2, 1)), box_iou((0, 0, 1, 1), (1, 0, 2, 1)), box_iou((2, 2, 0, 0), (0, 0, 2, 2))
+    (0.5, 0.0, 0.0)
+    """
+    width = min(first[2], second[2]) - max(first[0], second[0])
+    height = min(first[3], second[3]) - max(first[1], second[1])
+    if width <= 0 or height <= 0:
+        return 0.0
+    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (first, second)]
+    union = sum(areas) - width * height
+    return width * height / union if 0 < union < float("inf") else 0.0
+
+
+def mean_frame_iou(boxes: Mapping[float, Box], gold: Mapping[float, Box]) -> float:
+    """Box IoU averaged over the gold frames; a frame without a box counts 0, frames beyond the gold count nothing.
+
+    Averaging over the frames in common instead would pay for naming the easiest frame alone.
+
+    >>> mean_frame_iou({1: (0, 0, 2, 2), 9: (0, 0, 2, 2)}, {1: (0, 0, 2, 2), 2: (0, 0, 2, 2)})
+    0.5
+    """
+    return sum(box_iou(boxes[frame], box) for frame, box in gold.items() if frame in boxes) / len(gold)
+
+
+POINT_SCALE = 50.0
+"""Distance, in units of a picture 1000 wide, at which a point is worth exp(-1/2)."""
+
+
+def point_similarity(points: Sequence[Point], gold: Sequence[Point]) -> float:
+    """exp(-d^2 / (2 * 50^2)) with d the mean distance of the best one-to-one match; the counts are equal and small.
+
+    >>> point_similarity([(0, 0), (9, 9)], [(9, 9), (0, 0)])
+    1.0
+    """
+    distances = [[math.dist(point, other) for other in gold] for point in points]
+    total = min(
+        sum(row[place] for row, place in zip(distances, order, strict=True))
+        for order in itertools.permutations(range(len(gold)))
+    )
+    return math.exp(-((min(total / len(gold), 1e6) / POINT_SCALE) ** 2) / 2)
+
+
+def rouge(words: Sequence[str], gold: Sequence[str]) -> float:
+    """Mean F1 of ROUGE-1, ROUGE-2 and ROUGE-L (Lin 2004); ROUGE-2 counts only where the gold has two words.
+
+    >>> round(rouge(["a", "b", "c"], ["a", "b", "d"]), 6)  # (2/3 + 1/2 + 2/3) / 3
+    0.611111
+    """
+    if not words or not gold:
+        return 0.0
+    scores = [_ngram_f1(words, gold, 1), _f1(LCSseq.similarity(words, gold), len(words), len(gold))]
+    if len(gold) > 1:
+        scores.append(_ngram_f1(words, gold, 2))
+    return sum(scores) / len(scores)
+
+
+def _ngram_f1(words: Sequence[str], gold: Sequence[str], size: int) -> float:
+    counts = [Counter(zip(*(text[shift:] for shift in range(size)), strict=False)) for text in (words, gold)]
+    return _f1((counts[0] & counts[1]).total(), counts[0].total(), counts[1].total())
+
+
+def _f1(num_shared: int, num_answer: int, num_gold: int) -> float:
+    return 2 * num_shared / (num_answer + num_gold) if num_shared else 0.0
+
+
+def word_accuracy(words: Sequence[str], gold: Sequence[str]) -> float:
+    """1 - word error rate, not below 0: edits from the gold words to these over the number of gold words.
+
+    >>> word_accuracy(["gate", "5"], ["gate", "5", "open", "now"])
+    0.5
+    """
+    return max(0.0, 1.0 - Levenshtein.distance(gold, words) / len(gold))

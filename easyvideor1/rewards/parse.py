@@ -14,8 +14,8 @@ from typing import Any
 
 MAX_ANSWER_CHARS = 16_384
 """A longer answer is no answer."""
-MAX_CODE_CHARS = 65_536
-"""The same for SVG, HTML and program text."""
+MAX_LONG_CHARS = 65_536
+"""The same for boxes of many frames, and for SVG, HTML and program text."""
 
 _TAG = re.compile(r"<(/?)(answer|think)>", re.IGNORECASE)
 

@@ -12,7 +12,7 @@ from easyvideor1.rewards.parse import Response, read_response
 from easyvideor1.rewards.parts import format_part
 from easyvideor1.rewards.registry import REGISTRY, RewardFunction
 from easyvideor1.rewards.task import Task
-from easyvideor1.rewards.tasks import boolean, choice, number, temporal
+from easyvideor1.rewards.tasks import boolean, choice, number, preference, spatial, temporal, writing
 from easyvideor1.types import Sample, Score
 
 WEIGHTS: Mapping[str, float] = {"accuracy": 0.9, "format": 0.1}
@@ -23,6 +23,13 @@ TASKS: dict[str, Task] = {
     "regression": number.REGRESSION,
     "boolean": boolean.TASK,
     "temporal grounding": temporal.TASK,
+    "spatial grounding": spatial.GROUNDING,
+    "tracking": spatial.TRACKING,
+    "spatial-temporal grounding": spatial.SPATIAL_TEMPORAL,
+    "segmentation": spatial.SEGMENTATION,
+    "open-ended": writing.OPEN_ENDED,
+    "ocr": writing.OCR,
+    "preference": preference.TASK,
 }
 
 
