@@ -1,0 +1,190 @@
+"""`easyvideor1 train RECIPE [a.b=c ..]`: put the parts of a run together and start or continue it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from transformers import AutoModelForImageTextToText, PreTrainedModel
+
+from easyvideor1.algo.recipes import recipe as algorithm_recipe
+from easyvideor1.config import RunConfig, SourceConfig, load_config, to_tree
+from easyvideor1.data.dataset import Preparer, mix_seed, usable
+from easyvideor1.data.encode import Encoder
+from easyvideor1.data.schema import read_samples
+from easyvideor1.errors import DataError, UsageError
+from easyvideor1.evals.validation import validate
+from easyvideor1.report.folder import RunFolder
+from easyvideor1.report.html import write_report
+from easyvideor1.report.progress import open_progress
+from easyvideor1.rewards import router
+from easyvideor1.rewards.pool import RewardPool
+from easyvideor1.rollout.engine import Engine
+from easyvideor1.rollout.hf import HFEngine
+from easyvideor1.train import checkpoint, shared_prefix
+from easyvideor1.train.checkpoint import RunState
+from easyvideor1.train.policy import Policy
+from easyvideor1.train.trainer import Trainer
+from easyvideor1.types import Answer, Sample
+from easyvideor1.video.cache import FrameCache
+
+log = logging.getLogger(__name__)
+MAY_CHANGE_ON_RESUME = (
+    "out",
+    "train.steps",
+    "train.checkpoint_every",
+    "train.keep_checkpoints",
+)
+VALIDATION_SEED = 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Train a model by a recipe (a YAML file; see recipes/). Any value can be overridden: "
+        "easyvideor1 train recipes/demo.yaml out=runs/a optimizer.learning_rate=2e-6. "
+        "Run the same command again to continue an interrupted run."
+    )
+    parser.add_argument("recipe", help="YAML file of the run")
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="values that replace the recipe's")
+
+
+def run(args: argparse.Namespace) -> int:
+    train(load_config(args.recipe, args.overrides))
+    return 0
+
+
+def train(config: RunConfig) -> RunState:
+    """Start the run of a configuration, or continue it from its newest checkpoint; writes the report at the end.
+
+    Raises:
+        UsageError: the folder holds a run of another configuration.
+        DataError: a bad sample, where the recipe does not skip them.
+        RunError: the run cannot go on.
+    """
+    folder = RunFolder(config.out)
+    _check_same_run(folder, config)
+    recipe = algorithm_recipe(config.algorithm)
+    encoder = Encoder.from_pretrained(config.model.path)
+    preparer = Preparer(
+        encoder,
+        FrameCache(config.cache.dir, mode=config.cache.mode),
+        video=config.data.video,
+        image=config.data.image,
+        thinking=config.data.thinking,
+        max_prompt_tokens=config.data.max_prompt_tokens,
+        dtype=getattr(torch, config.model.dtype),
+    )
+    samples = _load(config.data.train, config, preparer, folder)
+    questions = _load(config.data.validation, config, preparer, folder) if config.data.validation else []
+    folder.write_start(config)
+    model = _load_model(config, folder)
+    policy = Policy(
+        model,
+        recipe=recipe,
+        optimizer=config.optimizer,
+        total_steps=config.train.steps,
+        temperature=config.rollout.temperature,
+    )
+    progress = open_progress(
+        title=Path(config.out).name, total_steps=config.train.steps, start_step=_steps_done(folder)
+    )
+    rewards = RewardPool.from_config(
+        config.reward, thinking=config.data.thinking, max_response_tokens=config.rollout.max_response_tokens
+    )
+    with rewards, progress:
+
+        def evaluate(engine: Engine) -> Sequence[Answer]:
+            answers = validate(
+                (preparer(sample) for sample in questions),
+                engine=engine,
+                score=rewards.score,
+                max_response_tokens=config.rollout.max_response_tokens,
+                num_samples=config.train.validation_samples,
+                seed=mix_seed(config.seed, VALIDATION_SEED),
+            )
+            return list(answers)
+
+        trainer = Trainer(
+            config,
+            samples=samples,
+            prepare=preparer,
+            engine=HFEngine(model, encoder, rows_per_batch=config.rollout.rows_per_batch),
+            policy=policy,
+            recipe=recipe,
+            score=rewards.score,
+            evaluate=evaluate if questions else None,
+            progress=progress,
+        )
+        state = trainer.run()
+    write_report(folder.path)
+    return state
+
+
+def _load(sources: Sequence[SourceConfig], config: RunConfig, preparer: Preparer, folder: RunFolder) -> list[Sample]:
+    """The usable samples of some sources; media headers and prompt lengths are checked, nothing is decoded."""
+    samples = [sample for source in sources for sample in read_samples(source.path, media_root=source.media_root)]
+    policy = config.data.on_bad_sample
+
+    def check(sample: Sample) -> None:
+        router.check([sample])
+        preparer.prompt(sample)
+
+    good, errors = usable(samples, check, on_bad_sample=policy)
+    if errors:
+        folder.path.mkdir(parents=True, exist_ok=True)
+        with (folder.path / "bad_samples.jsonl").open("a") as file:
+            file.writelines(json.dumps(_described(error)) + "\n" for error in errors)
+        log.warning("skipped %d of %d samples; see %s/bad_samples.jsonl", len(errors), len(samples), folder.path)
+    return good
+
+
+def _described(error: DataError) -> dict[str, str]:
+    return {"where": error.where, "field": error.field, "problem": error.problem, "remedy": error.remedy}
+
+
+def _load_model(config: RunConfig, folder: RunFolder) -> PreTrainedModel:
+    """The model of the newest checkpoint, or the configured one, ready to train."""
+    found = checkpoint.list_checkpoints(folder.path / "checkpoints")
+    path = str(found[-1] / "model") if found else config.model.path
+    model = AutoModelForImageTextToText.from_pretrained(
+        path, dtype=getattr(torch, config.model.dtype), local_files_only=True
+    )
+    model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))  # type: ignore[arg-type]
+    if config.model.freeze_vision_tower:
+        model.model.visual.requires_grad_(False)
+    if config.model.gradient_checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    shared_prefix.enable(model)
+    return model
+
+
+def _steps_done(folder: RunFolder) -> int:
+    found = checkpoint.list_checkpoints(folder.path / "checkpoints")
+    return checkpoint.load_state(found[-1]).step if found else 0
+
+
+def _check_same_run(folder: RunFolder, config: RunConfig) -> None:
+    """A folder holds one run: going on with other values would make its curves lie."""
+    if not folder.config.exists() or not checkpoint.list_checkpoints(folder.path / "checkpoints"):
+        return
+    before = _flat(yaml.safe_load(folder.config.read_text(encoding="utf-8")))
+    now = _flat(to_tree(config))
+    changed = [key for key in before.keys() | now.keys() if before.get(key) != now.get(key)]
+    forbidden = sorted(set(changed) - set(MAY_CHANGE_ON_RESUME))
+    if forbidden:
+        raise UsageError(
+            f"{folder.path} holds a run with other values of {', '.join(forbidden)}; "
+            "choose another `out`, or give the values of that run to continue it"
+        )
+
+
+def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
+    if isinstance(tree, Mapping):
+        return {key: value for name, child in tree.items() for key, value in _flat(child, f"{prefix}{name}.").items()}
+    return {prefix.removesuffix("."): tree}

@@ -1,0 +1,142 @@
+"""Samples in a seeded order, and the step from a Sample to an Example: prompt, frames and patches, each made once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from easyvideor1.data.encode import Encoder, media_inputs
+from easyvideor1.data.prompts import instruction
+from easyvideor1.errors import DataError
+from easyvideor1.types import Clip, FrameSpec, MediaPlan, Prompt, Sample
+from easyvideor1.video.sampling import plan_media
+
+if TYPE_CHECKING:
+    import torch
+
+
+class ClipSource(Protocol):
+    """Where frames come from: the frame cache, or a stand-in in tests."""
+
+    def load(self, plan: MediaPlan) -> Clip: ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Example:
+    """A prompt with its pixels: what the rollout engine and the actor both look at."""
+
+    prompt: Prompt
+    clips: tuple[Clip, ...]
+    """In the order of `prompt.plans`."""
+    features: dict[str, torch.Tensor]
+    """pixel_values, image_grid_thw, pixel_values_videos, video_grid_thw; only those the sample has."""
+
+    @property
+    def sample(self) -> Sample:
+        return self.prompt.sample
+
+
+class Preparer:
+    """Makes Examples out of Samples; the only place that does, so every stage sees the same ids and pixels."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        clips: ClipSource,
+        *,
+        video: FrameSpec,
+        image: FrameSpec,
+        thinking: bool,
+        max_prompt_tokens: int,
+        dtype: torch.dtype,
+    ) -> None:
+        self.encoder = encoder
+        self._clips = clips
+        self._specs = {"video": video, "image": image}
+        self._thinking = thinking
+        self._max_prompt_tokens = max_prompt_tokens
+        self._dtype = dtype
+
+    def prompt(self, sample: Sample) -> Prompt:
+        """The encoded prompt; nothing is decoded.
+
+        Raises:
+            DataError: unreadable media, tags that do not match them, or a prompt over the limit.
+        """
+        plans = [plan_media(media, self._specs[media.kind], self.encoder.vision) for media in sample.media]
+        prompt = self.encoder.encode(sample, plans, instruction(sample, thinking=self._thinking))
+        if len(prompt) > self._max_prompt_tokens:
+            vision = sum(plan.num_tokens for plan in plans)
+            raise DataError(
+                f"sample {sample.id}: the prompt has {len(prompt)} tokens ({vision} of them vision), the limit is "
+                f"{self._max_prompt_tokens}",
+                where=sample.where,
+                remedy="lower data.video.max_frames or max_pixels, or raise data.max_prompt_tokens",
+            )
+        return prompt
+
+    def clips(self, prompt: Prompt) -> tuple[Clip, ...]:
+        return tuple(self._clips.load(plan) for plan in prompt.plans)
+
+    def example(self, prompt: Prompt, clips: tuple[Clip, ...]) -> Example:
+        features = media_inputs(prompt, clips, self.encoder.vision, dtype=self._dtype)
+        return Example(prompt=prompt, clips=clips, features=features)
+
+    def __call__(self, sample: Sample) -> Example:
+        prompt = self.prompt(sample)
+        return self.example(prompt, self.clips(prompt))
+
+
+def order(num_samples: int, *, seed: int, start: int) -> Iterator[int]:
+    """Indices from place `start` on, epoch after epoch, each epoch in an order of its own.
+
+    The order is a pure function of (seed, place), so a resumed run needs the place only.
+
+    >>> from itertools import islice
+    >>> once = list(islice(order(4, seed=1, start=0), 8))
+    >>> sorted(once[:4]), once[5:] == list(islice(order(4, seed=1, start=5), 3))
+    ([0, 1, 2, 3], True)
+    """
+    place = start
+    while True:
+        epoch, offset = divmod(place, num_samples)
+        permutation = np.random.default_rng([seed, epoch]).permutation(num_samples)
+        for index in permutation[offset:]:
+            yield int(index)
+        place = (epoch + 1) * num_samples
+
+
+def mix_seed(*numbers: int) -> int:
+    """One 63-bit seed out of several numbers (run seed, step, chunk)."""
+    digest = hashlib.sha256(",".join(map(str, numbers)).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def usable(
+    samples: Sequence[Sample],
+    check: Callable[[Sample], object],
+    *,
+    on_bad_sample: str,
+) -> tuple[list[Sample], list[DataError]]:
+    """The samples that pass the check, and the errors of the others.
+
+    Raises:
+        DataError: the first error, when `on_bad_sample` is "error"; or when no sample is left.
+    """
+    good, errors = [], []
+    for sample in samples:
+        try:
+            check(sample)
+        except DataError as error:
+            if on_bad_sample == "error":
+                raise
+            errors.append(error)
+        else:
+            good.append(sample)
+    if not good:
+        raise DataError(f"all {len(errors)} samples are bad; the first: {errors[0]}" if errors else "no samples")
+    return good, errors

@@ -1,0 +1,109 @@
+"""Checkpoints of a single-process run: weights, optimizer, random state and data position, each save whole or absent.
+
+A checkpoint is a folder `step-000012` holding `model/` (Transformers' format, loads on its own),
+`optimizer.safetensors` and `state.json`. It is written under a temporary name and renamed, so a folder of that name is
+always complete.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+from transformers import PreTrainedModel
+
+from easyvideor1.errors import RunError
+
+PREFIX = "step-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunState:
+    """Where a run stands after a finished step."""
+
+    step: int
+    """Finished updates; also the version of the weights."""
+    cursor: int
+    """Place in the endless order of samples that the next step starts from."""
+    validated_step: int
+    """Last step whose validation is in the records; -1: none."""
+    best_accuracy_frac: float = -1.0
+    """Best greedy validation accuracy so far; -1.0: none."""
+
+
+def save(
+    folder: Path,
+    *,
+    model: PreTrainedModel,
+    optimizer: torch.optim.Optimizer,
+    state: RunState,
+    keep: int,
+) -> Path:
+    """Write one checkpoint, then delete all but the newest `keep`.
+
+    Raises:
+        RunError: the disk is too small for it; older checkpoints are left as they are.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    need_bytes = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values()) * 3
+    free_bytes = shutil.disk_usage(folder).free
+    if free_bytes < need_bytes:
+        raise RunError(f"{folder}: a checkpoint needs about {need_bytes >> 20} MiB, {free_bytes >> 20} MiB are free")
+    final = folder / f"{PREFIX}{state.step:06d}"
+    draft = folder / f".{final.name}.tmp"
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    model.save_pretrained(draft / "model")
+    save_file(_optimizer_tensors(model, optimizer), draft / "optimizer.safetensors")
+    (draft / "state.json").write_text(json.dumps(asdict(state)))
+    for path in [*draft.rglob("*"), draft]:
+        _fsync(path)
+    shutil.rmtree(final, ignore_errors=True)
+    draft.rename(final)
+    _fsync(folder)
+    for old in list_checkpoints(folder)[:-keep]:
+        shutil.rmtree(old)
+    return final
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """Complete checkpoints, oldest first."""
+    return sorted(path for path in folder.glob(f"{PREFIX}*") if (path / "state.json").exists())
+
+
+def load_state(checkpoint: Path) -> RunState:
+    return RunState(**json.loads((checkpoint / "state.json").read_text()))
+
+
+def load_optimizer(checkpoint: Path, *, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Put the stored moments and step counts back, and the random state with them."""
+    tensors = load_file(checkpoint / "optimizer.safetensors")
+    torch.set_rng_state(tensors.pop("rng/torch"))
+    for name, parameter in model.named_parameters():
+        stored = {
+            key.split("/")[-1]: value for key, value in tensors.items() if key.rsplit("/", 1)[0] == f"adam/{name}"
+        }
+        if stored:
+            optimizer.state[parameter] = stored
+
+
+def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    tensors = {"rng/torch": torch.get_rng_state()}
+    for name, parameter in model.named_parameters():
+        for key, value in optimizer.state.get(parameter, {}).items():
+            tensors[f"adam/{name}/{key}"] = value.contiguous()
+    return tensors
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

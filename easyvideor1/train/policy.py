@@ -1,0 +1,170 @@
+"""The model that learns: forward, loss, backward and optimizer step over packed batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedModel
+
+from easyvideor1.algo.losses import Tokens, policy_loss
+from easyvideor1.algo.recipes import Recipe
+from easyvideor1.config import OptimizerConfig
+from easyvideor1.errors import RunError
+from easyvideor1.report.metrics import Tally
+from easyvideor1.train.batch import Batch, Row
+from easyvideor1.train.logprobs import MediaInputs, response_logprobs
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Minibatch:
+    """What one optimizer step learns from."""
+
+    batch: Batch
+    features: Mapping[int, Mapping[str, torch.Tensor]]
+    """Index of a group in the batch -> its visual arguments (pixel_values, image_grid_thw, ...)."""
+    normalizer: float
+    """Divides the summed loss of all rows (see algo.credit.normalizer)."""
+
+
+class Policy:
+    """A model with its optimizer."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        *,
+        recipe: Recipe,
+        optimizer: OptimizerConfig,
+        total_steps: int,
+        temperature: float,
+    ) -> None:
+        """
+        Args:
+            total_steps: length of the run, for learning-rate schedules that end with it.
+            temperature: of the sampler; log-probs are those of the distribution that was sampled from.
+        """
+        self.model = model
+        self.num_old_forwards = 0
+        self._recipe = recipe
+        self._config = optimizer
+        self._total_steps = total_steps
+        self._temperature = temperature
+        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.optimizer = torch.optim.AdamW(
+            self._parameters,
+            lr=optimizer.learning_rate,
+            betas=optimizer.betas,
+            weight_decay=optimizer.weight_decay,
+            fused=model.device.type == "cuda",
+        )
+
+    def update(self, minibatches: Sequence[Minibatch], *, step: int) -> Tally:
+        """One optimizer step per minibatch; where nothing trains (normalizer 0) there is none.
+
+        Old log-probs are computed only for several minibatches: with one, they equal the current ones.
+
+        Raises:
+            RunError: the loss or the gradient is not finite; the optimizer step is not made.
+        """
+        tally = Tally()
+        learning_rate = scheduled_rate(self._config, step=step, total_steps=self._total_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        self.model.train()
+        old_logprobs = [self._old_logprobs(work) if len(minibatches) > 1 else None for work in minibatches]
+        for work, old in zip(minibatches, old_logprobs, strict=True):
+            if work.normalizer > 0:
+                self._optimizer_step(work, old, tally)
+        tally.add("update/learning_rate", total=learning_rate)
+        tally.add("update/model_tokens", total=sum(work.batch.num_tokens for work in minibatches))
+        return tally
+
+    def _optimizer_step(self, work: Minibatch, old: list[torch.Tensor] | None, tally: Tally) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        total = 0.0
+        for index, row in enumerate(work.batch.rows):
+            logprobs, entropy = self._forward(row, work)
+            loss = policy_loss(
+                Tokens(
+                    logprobs=logprobs,
+                    advantages=row.tokens.advantages.to(logprobs.device),
+                    weights=row.tokens.weights.to(logprobs.device),
+                    sequence=row.tokens.sequence.to(logprobs.device),
+                    num_sequences=work.batch.num_sequences,
+                    is_offline=row.tokens.is_offline.to(logprobs.device),
+                    old_logprobs=None if old is None else old[index],
+                    sampler_logprobs=row.tokens.sampler_logprobs.to(logprobs.device),
+                    entropy=entropy,
+                ),
+                self._recipe,
+                normalizer=work.normalizer,
+            )
+            loss.value.backward()
+            total += loss.value.item()
+            tally.add_sums({name: (float(part.total), float(part.count)) for name, part in loss.metrics.items()})
+            _add_sampler_gap(tally, logprobs.detach() if old is None else old[index], row)
+        norm = torch.nn.utils.clip_grad_norm_(self._parameters, self._config.max_grad_norm).item()
+        if not (math.isfinite(total) and math.isfinite(norm)):
+            raise RunError(
+                f"the loss is {total} and the gradient norm {norm}; the weights were not touched. Lower "
+                "optimizer.learning_rate, or look for the samples in rollouts/ of this step"
+            )
+        self.optimizer.step()
+        tally.add("loss/total", total=total)
+        tally.add("update/grad_norm", total=norm)
+        tally.add("update/clipped_steps_frac", total=float(norm > self._config.max_grad_norm))
+
+    def _old_logprobs(self, work: Minibatch) -> list[torch.Tensor]:
+        """Log-probs of each row's tokens before the first optimizer step."""
+        with torch.no_grad():
+            self.num_old_forwards += len(work.batch.rows)
+            return [self._forward(row, work)[0] for row in work.batch.rows]
+
+    def _forward(self, row: Row, work: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
+        media = {
+            index: MediaInputs(
+                image_patches=features.get("pixel_values"),
+                image_grid_thw=features.get("image_grid_thw"),
+                video_patches=features.get("pixel_values_videos"),
+                video_grid_thw=features.get("video_grid_thw"),
+            )
+            for index, features in work.features.items()
+        }
+        return response_logprobs(self.model, row.to(self.model.device), media, temperature=self._temperature)
+
+
+def scheduled_rate(config: OptimizerConfig, *, step: int, total_steps: int) -> float:
+    """Learning rate of an update.
+
+    Args:
+        step: updates done before it, from 0.
+        total_steps: updates of the whole run; "linear" and "cosine" reach 0 there.
+
+    >>> scheduled_rate(OptimizerConfig(learning_rate=1.0, warmup_steps=4), step=0, total_steps=10)
+    0.25
+    >>> scheduled_rate(OptimizerConfig(learning_rate=1.0, schedule="linear"), step=5, total_steps=10)
+    0.5
+    """
+    if step < config.warmup_steps:
+        return config.learning_rate * (step + 1) / config.warmup_steps
+    progress = (step - config.warmup_steps) / max(1, total_steps - config.warmup_steps)
+    match config.schedule:
+        case "constant":
+            scale = 1.0
+        case "linear":
+            scale = 1.0 - progress
+        case "cosine":
+            scale = 0.5 * (1.0 + math.cos(math.pi * progress))
+    return config.learning_rate * max(0.0, scale)
+
+
+def _add_sampler_gap(tally: Tally, logprobs: torch.Tensor, row: Row) -> None:
+    """How far the actor's log-probs are from the sampler's, over the tokens whose sampler log-prob is known."""
+    gap = (logprobs - row.tokens.sampler_logprobs.to(logprobs.device)).abs()
+    known = gap[~gap.isnan()]
+    if len(known):
+        tally.add("policy/sampler_logprob_diff_mean", total=float(known.sum()), count=len(known))
+        tally.add_max("policy/sampler_logprob_diff_max", float(known.max()))
