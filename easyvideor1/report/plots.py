@@ -16,7 +16,7 @@ from easyvideor1.report.intervals import Estimate
 from easyvideor1.report.summary import Series
 
 WIDTH, HEIGHT = 380, 190
-LEFT, RIGHT, TOP, BOTTOM = 40, 10, 10, 24
+LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 24
 NUM_COLOURS = 8
 MAX_POINTS = 120
 """More steps than this are drawn as means of equal stretches."""
@@ -166,12 +166,12 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
     """Labels with just as many digits as tell the ticks apart.
 
     >>> tick_labels([0.0, 0.25, 0.5]), tick_labels([0.0, 2000.0]), tick_labels([0.0, 1e-6])
-    (['0.00', '0.25', '0.50'], ['0', '2k'], ['0', '1e-06'])
+    (['0.00', '0.25', '0.50'], ['0', '2k'], ['0', '1e-6'])
     """
     size = ticks[1] - ticks[0]
     largest = max(map(abs, ticks))
     if size < 1e-3:
-        return [f"{tick:.3g}" for tick in ticks]
+        return [f"{tick:.3g}".replace("e-0", "e-") for tick in ticks]
     if largest >= 1000 and all(tick % 100 == 0 for tick in ticks):
         return [f"{tick / 1000:g}k" if tick else "0" for tick in ticks]
     digits = next(digits for digits in range(7) if abs(round(size, digits) - size) < size * 1e-6)

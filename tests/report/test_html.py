@@ -13,7 +13,7 @@ from easyvideor1.cli import main
 from easyvideor1.config import RunConfig, build
 from easyvideor1.errors import DataError
 from easyvideor1.report.folder import RunFolder
-from easyvideor1.report.html import NUM_ROLLOUTS, write_report
+from easyvideor1.report.html import write_report
 from easyvideor1.report.metrics import MetricsLog
 from easyvideor1.report.records import RolloutLog, ValidationLog
 
@@ -94,7 +94,7 @@ def test_a_metric_that_no_main_chart_shows_has_a_chart_of_its_own(run, page):
 def test_twenty_rollouts_are_shown_with_their_frames(page):
     cards = [attrs for tag, attrs in page.tags if tag == "article"]
     images = [attrs["src"] for tag, attrs in page.tags if tag == "img"]
-    assert len(cards) == len(images) == NUM_ROLLOUTS
+    assert len(cards) == len(images) == 20
     assert {card["data-type"] for card in cards} == set(TYPES)
     assert {card["data-result"] for card in cards} == {"right", "wrong"}
     assert all(image.startswith("data:image/jpeg;base64,/9j/") for image in images)

@@ -73,6 +73,7 @@ def test_means_of_unequal_parts_weigh_by_count():
     part.add("loss/kl", total=2.0, count=2)
     part.add("loss/empty", total=0.0, count=0)
     part.add_max("policy/diff_max", 0.5)
+    part.add_max("policy/diff_max", 0.25)
     whole.add_max("policy/diff_max", -1.0)
     whole.merge(part)
     assert whole.values() == {"loss/kl": 3.0 / 12, "policy/diff_max": 0.5}

@@ -22,7 +22,7 @@ def answer(step, question, value, *, kind="greedy", problem_type="numerical", st
         "modality": "video",
         "status": status,
         "value": value,
-        "parts": {"accuracy": value, "format": 1.0} if status == "scored" else {},
+        "parts": {"accuracy": value, "format": 1.0},
     }
 
 
@@ -41,7 +41,7 @@ def test_first_and_last_validation_are_compared_question_by_question():
 
 
 def test_unscored_answers_count_as_wrong_and_are_named():
-    rows = [answer(0, "a", 1.0), answer(1, "a", None, status="unscored")]
+    rows = [answer(0, "a", 1.0), answer(1, "a", 1.0, status="unscored")]
     board = scoreboard(rows, is_greedy=True)
     assert (board.total.last.mean, board.num_unscored) == (0.0, 1)
 
