@@ -14,6 +14,11 @@ COMMANDS = {
     "demo": "train a tiny model on made-up video questions, end to end, on a CPU",
     "train": "train a model by a recipe",
     "report": "write the HTML report of a run",
+    "data": "check data files",
+    "explain": "show one sample as the model sees it: prompt, token ids, frames with their times",
+    "preprocess": "decode every video of a data set once, into the frame cache",
+    "cache": "look after a frame cache",
+    "video": "plan or decode one video or image",
 }
 """Command -> a line of help. The module easyvideor1.cli.NAME has `add_arguments(parser)` and `run(args) -> int`."""
 

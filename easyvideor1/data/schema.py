@@ -70,6 +70,14 @@ def read_samples(path: str | Path, *, media_root: str | Path | None = None, sour
 
 def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """("file:line", row) of every row, before any check of its fields."""
+    for where, row in rows_or_errors(path):
+        if isinstance(row, DataError):
+            raise row
+        yield where, row
+
+
+def rows_or_errors(path: Path) -> Iterator[tuple[str, dict[str, Any] | DataError]]:
+    """("file:line", row) of every row, or what is wrong with that line; an unreadable file is raised."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -77,14 +85,18 @@ def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     except UnicodeDecodeError as error:
         raise DataError(f"not UTF-8 text: {error.reason} at byte {error.start}", where=str(path)) from None
     if text.lstrip().startswith("["):
-        rows = _loads(text, where=str(path))
-        for index, row in enumerate(rows):
-            yield f"{path}[{index}]", _mapping(row, where=f"{path}[{index}]")
+        for index, row in enumerate(_loads(text, where=str(path))):
+            yield f"{path}[{index}]", _mapping_or_error(row, where=f"{path}[{index}]")
         return
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             where = f"{path}:{number}"
-            yield where, _mapping(_loads(line, where=where), where=where)
+            try:
+                row = _loads(line, where=where)
+            except DataError as error:
+                yield where, error
+            else:
+                yield where, _mapping_or_error(row, where=where)
 
 
 def parse_row(row: Mapping[str, Any], *, where: str, media_root: Path, source: str = "") -> Sample:
@@ -119,10 +131,10 @@ def _loads(text: str, *, where: str) -> Any:
         raise DataError("broken JSON: nested too deeply", where=where) from None
 
 
-def _mapping(row: Any, *, where: str) -> dict[str, Any]:
+def _mapping_or_error(row: Any, *, where: str) -> dict[str, Any] | DataError:
     if isinstance(row, dict):
         return row
-    raise DataError(f"a row is a JSON object, got {type(row).__name__}", where=where)
+    return DataError(f"a row is a JSON object, got {type(row).__name__}", where=where)
 
 
 def _text(row: Mapping[str, Any], name: str, *, where: str) -> str:

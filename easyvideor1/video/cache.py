@@ -155,8 +155,10 @@ class FrameCache:
 
     def _decoded(self, plan: MediaPlan) -> Clip:
         started = time.perf_counter()
-        clip = self._decode(plan)
-        self._count(decodes=1, decode_s=time.perf_counter() - started)
+        try:
+            clip = self._decode(plan)
+        finally:  # what fails has cost its time too
+            self._count(decodes=1, decode_s=time.perf_counter() - started)
         expected = (len(plan.times_s), 3, plan.height, plan.width)
         if clip.frames.shape != expected:
             raise MismatchError(
@@ -253,6 +255,6 @@ def _touch(path: Path) -> None:
 
 def _decode_here(plan: MediaPlan) -> Clip:
     # Here, because a run that only reads entries needs no decoder.
-    from easyvideor1.video.decode import decode  # pyright: ignore[reportMissingImports]
+    from easyvideor1.video.decode import decode
 
     return decode(plan)

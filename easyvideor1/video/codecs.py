@@ -38,6 +38,7 @@ class Codec(Protocol):
 
     name: str
     """Part of an entry's file name; letters and digits."""
+    is_lossless: bool
 
     def write(self, path: Path, clip: Clip) -> int:
         """Store a clip whole or not at all; returns bytes on disk."""
@@ -52,6 +53,7 @@ class Raw:
     """The frames as they are: four times smaller than float32, and reading is mapping."""
 
     name = "raw"
+    is_lossless = True
 
     def write(self, path: Path, clip: Clip) -> int:
         return write_clip(path, clip)
@@ -64,6 +66,7 @@ class FramePacker(Protocol):
     """Turns one frame, uint8 [C, H, W], into bytes and back."""
 
     name: str
+    is_lossless: bool
 
     def pack(self, frame: np.ndarray) -> bytes: ...
 
@@ -76,7 +79,7 @@ class Packed:
     """One packed piece per frame, so that neither way holds more than one frame besides the clip."""
 
     def __init__(self, packer: FramePacker) -> None:
-        self.name = packer.name
+        self.name, self.is_lossless = packer.name, packer.is_lossless
         self.packer = packer
 
     def write(self, path: Path, clip: Clip) -> int:
@@ -106,6 +109,7 @@ class Zstd:
     """Lossless: green taken off red and blue, differences to the left and above, then Zstandard."""
 
     name = f"zstd{ZSTD_LEVEL}"
+    is_lossless = True
 
     def pack(self, frame: np.ndarray) -> bytes:
         # All differences are modulo 256, so that bytes stay bytes and the inverse is exact.
@@ -127,6 +131,7 @@ class Jpeg:
     """Lossy: on real clips the mean error is 1 to 2 of 255 grey levels, the largest about 30."""
 
     name = f"jpeg{JPEG_QUALITY}"
+    is_lossless = False
 
     def pack(self, frame: np.ndarray) -> bytes:
         buffer = io.BytesIO()

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Generic, TypeVar
@@ -108,8 +108,10 @@ class Outcome(Generic[Item, Result]):
 
 def run_all(
     function: Callable[[Item], Result], items: Iterable[Item], *, workers: int, deadline_s: float
-) -> Iterator[Outcome[Item, Result]]:
+) -> Generator[Outcome[Item, Result]]:
     """Apply a function to every item in killable processes; yields outcomes as they come, in any order.
+
+    Closing the generator kills the processes.
 
     Args:
         function: picklable.

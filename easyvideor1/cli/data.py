@@ -1,0 +1,25 @@
+"""`easyvideor1 data ACTION DATA ..`: work on data files; each action is a module data_ACTION of this folder."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+ACTIONS = {
+    "check": "find everything that is wrong with rows, media, gold answers and prompt lengths",
+}
+"""Action -> a line of help. The module cli.data_ACTION has `add_arguments(parser)` and `run(args) -> int`."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    subparsers = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, help_line in ACTIONS.items():
+        _module(name).add_arguments(subparsers.add_parser(name, help=help_line, description=help_line))
+
+
+def run(args: argparse.Namespace) -> int:
+    return _module(args.action).run(args)
+
+
+def _module(action: str):
+    return importlib.import_module(f"easyvideor1.cli.data_{action}")

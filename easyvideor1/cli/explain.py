@@ -1,0 +1,130 @@
+"""`easyvideor1 explain DATA --id ID --out DIR`: one sample as the model sees it."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+from pathlib import Path
+from typing import Any
+
+from easyvideor1.cli.frame_options import (
+    FrameOptions,
+    add_data_arguments,
+    add_frame_arguments,
+    data_sources,
+    frame_options,
+)
+from easyvideor1.config import DataConfig
+from easyvideor1.data.prompts import instruction
+from easyvideor1.data.schema import read_samples
+from easyvideor1.errors import UsageError
+from easyvideor1.types import MediaPlan, Sample
+from easyvideor1.video.cache import FrameCache
+from easyvideor1.video.contact_sheet import contact_sheet
+from easyvideor1.video.sampling import plan_media
+
+DEFAULTS = DataConfig(train=())
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Write explain.json, prompt.txt and one picture per medium (its frames with their times) into a folder. "
+        "Token ids need --model or --recipe."
+    )
+    add_data_arguments(parser)
+    parser.add_argument("--id", required=True, help="id of the sample")
+    parser.add_argument("--out", required=True, metavar="DIR", help="folder to write into")
+    parser.add_argument(
+        "--cache", metavar="DIR", help="frame cache to take frames from (default: the recipe's, or none)"
+    )
+    parser.add_argument("--json", action="store_true", help="print explain.json as one line too")
+    add_frame_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    options = frame_options(args)
+    sample = _find(args, options)
+    plans = [plan_media(media, options.specs[media.kind], options.vision) for media in sample.media]
+    out = Path(args.out)
+    out.mkdir(parents=True, exist_ok=True)
+    answer: dict[str, Any] = _prompt(sample, plans, options) | {"media": [_describe(plan) for plan in plans]}
+    (out / "prompt.txt").write_text(answer["prompt"] or answer["text"])
+    _write_sheets(args, options, plans, answer, out)
+    (out / "explain.json").write_text(json.dumps(answer, indent=1) + "\n")
+    if args.json:
+        print(json.dumps(answer))
+    else:
+        _print(sample, answer, out)
+    return 0
+
+
+def _find(args: argparse.Namespace, options: FrameOptions) -> Sample:
+    samples = {}
+    for source in data_sources(args, options.recipe):
+        samples |= {sample.id: sample for sample in read_samples(source.path, media_root=source.media_root)}
+    if args.id not in samples:
+        near = difflib.get_close_matches(args.id, samples, n=3)
+        hint = f"; nearest: {', '.join(near)}" if near else ""
+        raise UsageError(f"no sample has the id '{args.id}' among {len(samples)}{hint}")
+    return samples[args.id]
+
+
+def _prompt(sample: Sample, plans: list[MediaPlan], options: FrameOptions) -> dict[str, Any]:
+    thinking = (options.recipe.data if options.recipe else DEFAULTS).thinking
+    answer: dict[str, Any] = {
+        "id": sample.id,
+        "where": sample.where,
+        "problem_type": sample.problem_type,
+        "answer": sample.answer,
+        "text": instruction(sample, thinking=thinking),
+        "prompt": None,
+        "num_tokens": None,
+        "num_vision_tokens": sum(plan.num_tokens for plan in plans),
+        "input_ids": None,
+    }
+    if options.model_path is not None:
+        from easyvideor1.data.encode import Encoder  # imports the tokenizer's library
+
+        prompt = Encoder.from_pretrained(options.model_path).encode(sample, plans, answer["text"])
+        answer |= {"prompt": prompt.text, "num_tokens": len(prompt), "input_ids": prompt.input_ids.tolist()}
+    return answer
+
+
+def _describe(plan: MediaPlan) -> dict[str, Any]:
+    return {
+        "name": plan.media.name,
+        "kind": plan.media.kind,
+        "times_s": list(plan.times_s),
+        "width": plan.width,
+        "height": plan.height,
+        "grid_thw": list(plan.grid_thw),
+        "num_tokens": plan.num_tokens,
+        "source_fps": plan.source_fps,
+        "duration_s": plan.duration_s,
+        "cache_key": plan.cache_key,
+    }
+
+
+def _write_sheets(
+    args: argparse.Namespace, options: FrameOptions, plans: list[MediaPlan], answer: dict[str, Any], out: Path
+) -> None:
+    cache_dir = args.cache or (options.cache.dir if options.cache else None)
+    codec = options.cache.codec if options.cache else "raw"
+    cache = FrameCache(cache_dir or out, mode="prefer_preprocessed" if cache_dir else "realtime_only", codec=codec)
+    for number, (plan, description) in enumerate(zip(plans, answer["media"], strict=True)):
+        clip = cache.load(plan)
+        contact_sheet(clip).save(out / f"media-{number}.png")
+        description |= {"sheet": f"media-{number}.png", "backend": clip.backend, "warnings": list(clip.warnings)}
+
+
+def _print(sample: Sample, answer: dict[str, Any], out: Path) -> None:
+    print(f"{sample.id} ({sample.where}), {sample.problem_type}, gold answer: {sample.answer}")
+    tokens = f"{answer['num_tokens']} tokens, {answer['num_vision_tokens']} of them vision"
+    print(tokens if answer["num_tokens"] else f"{answer['num_vision_tokens']} vision tokens")
+    for media in answer["media"]:
+        seen = f"{len(media['times_s'])} frames of {media['width']}x{media['height']}, grid {media['grid_thw']}"
+        print(f"  {media['kind']} {media['name']}: {seen}; {out / media['sheet']}")
+        for warning in media["warnings"]:
+            print(f"    warning: {warning}")
+    print(f"prompt: {out / 'prompt.txt'}; everything: {out / 'explain.json'}")

@@ -1,0 +1,160 @@
+"""`easyvideor1 preprocess DATA.. --cache DIR`: decode every video of a data set once, ahead of training."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from easyvideor1.cli.frame_options import (
+    FrameOptions,
+    add_data_arguments,
+    add_frame_arguments,
+    add_worker_arguments,
+    data_sources,
+    frame_options,
+)
+from easyvideor1.data.schema import read_samples
+from easyvideor1.errors import UsageError
+from easyvideor1.types import Media
+from easyvideor1.video.codecs import CODECS, codec_named
+from easyvideor1.video.preprocess import (
+    Job,
+    StoreFrames,
+    Summary,
+    distinct_jobs,
+    failure_row,
+    shard_of,
+    store_all,
+)
+from easyvideor1.video.ray_tasks import run_all_on_ray
+from easyvideor1.video.workers import run_all
+
+LINE_EVERY_S = 10.0
+"""Seconds between lines of progress where the output is not a terminal."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Decode, sample and resize every distinct video and image of a data set into the frame cache. "
+        "Run the same command again after an interruption: what is stored is reused."
+    )
+    add_data_arguments(parser)
+    parser.add_argument("--cache", metavar="DIR", help="folder of the frame cache (default: the recipe's)")
+    parser.add_argument("--codec", choices=list(CODECS), help="how frames are packed (default: raw, memory-mapped)")
+    parser.add_argument("--shard", metavar="I/N", help="do only the I-th of N equal parts, I from 1 (job arrays)")
+    parser.add_argument("--ray", nargs="?", const="", metavar="ADDRESS", help="run on a Ray cluster (extra: ray)")
+    parser.add_argument("--failed", metavar="FILE", help="where failures are written (default: failed.jsonl in DIR)")
+    parser.add_argument("--json", action="store_true", help="print the summary as one line of JSON")
+    add_worker_arguments(parser)
+    add_frame_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Returns 0 if every medium is in the cache, 1 if some failed."""
+    options = frame_options(args)
+    work = _work(args, options)
+    jobs = distinct_jobs(_uses(args, options))
+    if args.shard:
+        jobs = shard_of(jobs, args.shard)
+    failed_path = Path(args.failed) if args.failed else Path(work.cache_dir) / _failed_name(args.shard)
+    failed_path.parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    with failed_path.open("w") as failed_file:
+        summary = _store(args, work, jobs, failed_file)
+    if not summary.failed:
+        failed_path.unlink()
+    _report(args, summary, failed_path, wall_s=time.monotonic() - started)
+    return 1 if summary.failed else 0
+
+
+def _work(args: argparse.Namespace, options: FrameOptions) -> StoreFrames:
+    cache = options.cache
+    cache_dir = args.cache or (cache.dir if cache else None)
+    if cache_dir is None:
+        raise UsageError("name the folder of the frame cache: --cache DIR, or a --recipe that does")
+    codec = args.codec or (cache.codec if cache else "raw")
+    codec_named(codec)
+    return StoreFrames(
+        specs=options.specs,
+        vision=options.vision,
+        cache_dir=cache_dir,
+        codec=codec,
+        max_bytes=cache.max_bytes if cache else None,
+    )
+
+
+def _uses(args: argparse.Namespace, options: FrameOptions) -> Iterator[tuple[Media, str]]:
+    for source in data_sources(args, options.recipe):
+        for sample in read_samples(source.path, media_root=source.media_root):
+            for media in sample.media:
+                yield media, sample.where
+
+
+def _failed_name(shard: str | None) -> str:
+    return f"failed-{shard.replace('/', '-of-')}.jsonl" if shard else "failed.jsonl"
+
+
+def _store(args: argparse.Namespace, work: StoreFrames, jobs: list[Job], failed_file: TextIO) -> Summary:
+    media = [job.media for job in jobs]
+    if args.ray is not None:
+        outcomes = run_all_on_ray(work, media, deadline_s=args.deadline_s, address=args.ray or None)
+    else:
+        outcomes = run_all(work, media, workers=max(1, args.workers), deadline_s=args.deadline_s)
+    summary = Summary(total=len(jobs), total_source_bytes=sum(job.source_bytes for job in jobs))
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TextColumn("ETA"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+    next_line_s = time.monotonic() + LINE_EVERY_S
+    with bar, closing(outcomes):
+        task = bar.add_task("preprocess", total=summary.total_source_bytes)
+        for job, outcome in store_all(jobs, outcomes, summary):
+            if outcome.error is not None:
+                failed_file.write(json.dumps(failure_row(job, outcome)) + "\n")
+                failed_file.flush()
+                bar.console.print(f"failed: {outcome.error}", markup=False, highlight=False)
+            bar.update(task, advance=job.source_bytes, description=_counts(summary))
+            if bar.disable and time.monotonic() > next_line_s:
+                print(_counts(summary), file=sys.stderr, flush=True)
+                next_line_s = time.monotonic() + LINE_EVERY_S
+    return summary
+
+
+def _counts(summary: Summary) -> str:
+    counts = f"{summary.finished}/{summary.total} media: {summary.done} stored, {summary.reused} reused"
+    return f"{counts}, {summary.failed} failed" if summary.failed else counts
+
+
+def _report(args: argparse.Namespace, summary: Summary, failed_path: Path, *, wall_s: float) -> None:
+    if args.json:
+        result = {
+            "total": summary.total,
+            "done": summary.done,
+            "reused": summary.reused,
+            "failed": summary.failed,
+            "written_bytes": summary.written_bytes,
+            "decoded_s": round(summary.decoded_s, 3),
+            "wall_s": round(wall_s, 3),
+            "failed_file": str(failed_path) if summary.failed else None,
+        }
+        print(json.dumps(result))
+        return
+    pace = f"{summary.decoded_s:.0f} s of media in {wall_s:.1f} s" if summary.done else f"{wall_s:.1f} s"
+    print(f"{_counts(summary)}; {summary.written_bytes / 1e6:.1f} MB written; {pace}")
+    if summary.failed:
+        print(f"reasons: {failed_path}")

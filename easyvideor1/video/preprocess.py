@@ -1,0 +1,172 @@
+"""Fill a frame cache ahead of a run: every distinct medium of a data set planned, decoded and stored once.
+
+Nothing is remembered besides the cache itself, so a job that was killed goes on where it was: entries that are there
+are reused, and a half-written one never has its name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from easyvideor1.errors import RunError, UsageError
+from easyvideor1.types import Clip, FrameSpec, Media, MediaKind, MediaPlan, VisionSpec
+from easyvideor1.video.cache import FrameCache
+from easyvideor1.video.decode import decode
+from easyvideor1.video.sampling import plan_media
+from easyvideor1.video.workers import Outcome
+
+ONE_CORE_DECODE: Callable[[MediaPlan], Clip] = partial(decode, threads=1)
+"""For worker processes: there is one for each core already."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """An entry of the cache, made now or before."""
+
+    reused: bool
+    entry_bytes: int
+    duration_s: float
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreFrames:
+    """The work on one medium; picklable, so that it runs in any process or machine that sees the same folders."""
+
+    specs: Mapping[MediaKind, FrameSpec]
+    vision: VisionSpec
+    cache_dir: str
+    codec: str = "raw"
+    max_bytes: int | None = None
+    decode: Callable[[MediaPlan], Clip] = ONE_CORE_DECODE
+
+    def __call__(self, media: Media) -> Stored:
+        """Make sure the frames of a medium are in the cache; errors as of `plan_media` and `FrameCache.load`."""
+        plan = plan_media(media, self.specs[media.kind], self.vision)
+        cache = FrameCache(self.cache_dir, codec=self.codec, max_bytes=self.max_bytes, decode=self.decode)
+        warnings = plan.warnings
+        if not cache.contains(plan):
+            warnings = cache.load(plan).warnings
+        return Stored(
+            reused=cache.counters.decodes == 0,  # also where another process stored it while this one waited
+            entry_bytes=cache.path(plan).stat().st_size,
+            duration_s=plan.duration_s,
+            warnings=warnings,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A distinct medium and the rows that use it."""
+
+    media: Media
+    rows: tuple[str, ...]
+    """ "file:line" of each row."""
+    source_bytes: int
+    """Size of its file or files; 0 where they are missing (its work will say so)."""
+
+
+@dataclass(kw_only=True)
+class Summary:
+    """What a preprocessing run did so far."""
+
+    total: int
+    total_source_bytes: int
+    done: int = 0
+    reused: int = 0
+    failed: int = 0
+    source_bytes: int = 0
+    """Of all finished jobs."""
+    written_bytes: int = 0
+    decoded_s: float = 0.0
+    """Length of the media that were decoded."""
+
+    @property
+    def finished(self) -> int:
+        return self.done + self.reused + self.failed
+
+    def add(self, job: Job, outcome: Outcome[Media, Stored]) -> None:
+        """Count an outcome.
+
+        Raises:
+            RunError: the job failed for a reason that stops every other too (a full disk).
+        """
+        if isinstance(outcome.error, RunError):
+            raise outcome.error
+        self.source_bytes += job.source_bytes
+        stored = outcome.result
+        if stored is None:
+            self.failed += 1
+        elif stored.reused:
+            self.reused += 1
+        else:
+            self.done += 1
+            self.written_bytes += stored.entry_bytes
+            self.decoded_s += stored.duration_s
+
+
+def distinct_jobs(uses: Iterable[tuple[Media, str]]) -> list[Job]:
+    """One job per distinct medium (file and clip range), the largest file first so that no long one ends last.
+
+    Args:
+        uses: (medium, "file:line" of the row that shows it), as often as they occur.
+    """
+    rows: dict[Media, list[str]] = {}
+    for media, row in uses:
+        rows.setdefault(media, []).append(row)
+    jobs = [Job(media=media, rows=tuple(where), source_bytes=source_bytes(media)) for media, where in rows.items()]
+    return sorted(jobs, key=lambda job: job.source_bytes, reverse=True)
+
+
+def shard_of(jobs: list[Job], shard: str) -> list[Job]:
+    """The jobs of shard "i/n", i from 1 to n; every n-th of the size order, so that shards weigh the same.
+
+    Raises:
+        UsageError: not of that form.
+    """
+    index, slash, count = shard.partition("/")
+    if not (slash and index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
+        raise UsageError(f"--shard is i/n with i from 1 to n (the first of four: 1/4), got '{shard}'")
+    return jobs[int(index) - 1 :: int(count)]
+
+
+def source_bytes(media: Media) -> int:
+    """Size of the file or files of a medium; 0 for what is not there."""
+    if media.data is not None:
+        return len(media.data)
+    paths = (media.path,) if isinstance(media.path, str) else media.path
+    return sum(_size(path.removeprefix("file://")) for path in paths)
+
+
+def _size(path: str) -> int:
+    try:
+        if os.path.isdir(path):
+            return sum(entry.stat().st_size for entry in os.scandir(path) if entry.is_file())
+        return os.stat(path).st_size
+    except (OSError, ValueError):
+        return 0
+
+
+def failure_row(job: Job, outcome: Outcome[Media, Stored]) -> dict[str, object]:
+    """A line of failed.jsonl: the medium, why it failed, and the rows that need it."""
+    return {
+        "media": job.media.name,
+        "kind": job.media.kind,
+        "error": str(outcome.error),
+        "wall_s": round(outcome.wall_s, 3),
+        "rows": list(job.rows),
+    }
+
+
+def store_all(
+    jobs: list[Job], outcomes: Iterable[Outcome[Media, Stored]], summary: Summary
+) -> Iterator[tuple[Job, Outcome[Media, Stored]]]:
+    """Follow the outcomes of the jobs' media: yields each with its job, counted in the summary."""
+    by_media = {job.media: job for job in jobs}
+    for outcome in outcomes:
+        job = by_media[outcome.item]
+        summary.add(job, outcome)
+        yield job, outcome

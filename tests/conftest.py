@@ -1,0 +1,46 @@
+"""Fixtures that several parts share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def write_video(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a small real video of noise on a moving gradient: `write_video(name, seed=.., num_frames=..)`."""
+
+    def write(name: str, *, seed: int = 0, num_frames: int = 12, fps: int = 6, side_px: int = 64) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        noise = np.random.default_rng(seed)
+        ramp = np.linspace(0, 150, side_px).astype(np.uint8)
+        with av.open(str(path), "w") as container:
+            stream = container.add_stream("libx264", rate=fps)
+            stream.width = stream.height = side_px
+            stream.pix_fmt = "yuv420p"
+            for number in range(num_frames):
+                picture = np.broadcast_to(np.roll(ramp, 5 * number)[None, :, None], (side_px, side_px, 3))
+                picture = picture + noise.integers(0, 60, (side_px, side_px, 1), dtype=np.uint8)
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+            container.mux(stream.encode())
+        return path
+
+    return write
+
+
+@pytest.fixture
+def write_rows(tmp_path: Path) -> Callable[..., Path]:
+    """Writes rows as JSONL: `write_rows(rows, "data.jsonl")`."""
+
+    def write(rows: Sequence[dict], name: str = "data.jsonl") -> Path:
+        path = tmp_path / name
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return path
+
+    return write

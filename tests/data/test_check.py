@@ -1,0 +1,147 @@
+"""The check of a data set: every wrong row is named, every medium looked at once."""
+
+import json
+from pathlib import Path
+
+from easyvideor1.data.check import CheckMedium, VerdictFile, check_data
+from easyvideor1.errors import DataError, MediaError
+from easyvideor1.types import FrameSpec, VisionSpec
+from easyvideor1.video.cache import entries
+from easyvideor1.video.decode import decode
+
+HALF = (0.5, 0.5, 0.5)
+VISION = VisionSpec(family="qwen3_vl", patch_px=16, merge=2, temporal_patch=2, image_mean=HALF, image_std=HALF)
+SPEC = FrameSpec(max_frames=8, min_pixels=4096)
+
+
+class LoggedDecode:
+    """The real decoder, with a line in a file for each decode, also in other processes."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+
+    def __call__(self, plan):
+        with self.log.open("a") as log:
+            log.write(f"{plan.media.name}\n")
+        if "refused" in plan.media.name:
+            raise MediaError("too few frames", where=plan.media.name)
+        return decode(plan, threads=1)
+
+
+def row(number: int, *videos: Path | str, **fields) -> dict:
+    return {
+        "problem_id": number,
+        "problem": f"Question {number}?",
+        "problem_type": "numerical",
+        "answer": str(number),
+        "videos": [str(video) for video in videos],
+    } | fields
+
+
+def gold_is_a_number(sample):
+    if not sample.answer.isdigit():
+        raise DataError(f"gold answer {sample.answer!r} is no number", where=sample.where)
+
+
+def check(tmp_path: Path, data: Path, *, cache_dir: str | None = None, max_prompt_tokens: int = 10_000):
+    verdicts = VerdictFile(tmp_path / "verdicts.jsonl")
+    return check_data(
+        [(str(data), None)],
+        work=CheckMedium(
+            specs={"video": SPEC, "image": SPEC},
+            vision=VISION,
+            known=dict(verdicts.known),
+            cache_dir=cache_dir,
+            decode=LoggedDecode(tmp_path / "decodes.log"),
+        ),
+        verdicts=verdicts,
+        check_gold=gold_is_a_number,
+        prompt_tokens=lambda _, plans: 100 + sum(plan.num_tokens for plan in plans),
+        max_prompt_tokens=max_prompt_tokens,
+        workers=1,
+        deadline_s=60,
+    )
+
+
+def decodes(tmp_path: Path) -> int:
+    log = tmp_path / "decodes.log"
+    return len(log.read_text().splitlines()) if log.exists() else 0
+
+
+def test_every_problem_of_every_row_is_found_in_one_go(tmp_path, write_video, write_rows):
+    good = write_video("good.mp4")
+    (tmp_path / "page.mp4").write_text("<html>404</html>")
+    refused = write_video("refused.mp4", seed=3)
+    data = write_rows(
+        [
+            row(1, good),
+            row(2, "gone.mp4"),
+            row(3, tmp_path / "page.mp4"),
+            row(4, refused),
+            row(5, good, answer="many"),
+            row(6, good, problem="<video><video> Which?"),
+            row(7, good, problem=""),
+            row(1, good),
+        ]
+    )
+    with data.open("a") as file:
+        file.write('{"problem": "cut\n')
+    report = check(tmp_path, data)
+    found = {(problem.where.rpartition(":")[2], problem.about) for problem in report.problems}
+    assert found == {
+        ("2", "media"),
+        ("3", "media"),
+        ("4", "media"),
+        ("5", "gold"),
+        ("6", "row"),
+        ("7", "row"),
+        ("8", "row"),
+        ("9", "row"),
+    }
+    assert report.num_errors == 8
+    assert report.num_rows == 9
+    assert report.media == {"ok": 1, "error": 3}
+    texts = {problem.where.rpartition(":")[2]: problem.text for problem in report.problems}
+    assert "gone.mp4" in texts["2"]
+    assert "too few frames" in texts["4"]
+    assert "already used" in texts["8"]
+
+
+def test_a_video_is_decoded_once_and_with_known_verdicts_never(tmp_path, write_video, write_rows):
+    videos = [write_video(f"{number}.mp4", seed=number) for number in range(3)]
+    refused = write_video("refused.mp4", seed=9)
+    data = write_rows([row(number, ([*videos, refused])[number % 4]) for number in range(40)])
+    first = check(tmp_path, data)
+    assert (first.num_decoded, decodes(tmp_path)) == (4, 4)
+    second = check(tmp_path, data)
+    assert (second.num_decoded, decodes(tmp_path)) == (0, 4)
+    assert second.problems == first.problems
+    assert second.num_errors == 10
+    write_video("0.mp4", seed=77)  # other content: its verdict no longer counts
+    assert check(tmp_path, data).num_decoded == 1
+
+
+def test_with_a_frame_cache_the_check_fills_it(tmp_path, write_video, write_rows):
+    data = write_rows([row(1, write_video("a.mp4")), row(2, "a.mp4")])
+    check(tmp_path, data, cache_dir=str(tmp_path / "cache"))
+    assert len(list(entries(tmp_path / "cache"))) == 1
+
+
+def test_long_prompts_are_found_from_the_plan(tmp_path, write_video, write_rows):
+    # 8 frames of 64x64 pixels: 4 time patches of 2x2 tokens.
+    data = write_rows([row(1, write_video("a.mp4", num_frames=24)), row(2, videos=[])])
+    report = check(tmp_path, data, max_prompt_tokens=115)
+    assert report.num_tokens == [116, 100]
+    (problem,) = report.problems
+    assert (problem.about, problem.where.rpartition(":")[2]) == ("length", "1")
+    assert "116 tokens (16 of them vision), the limit is 115" in problem.text
+
+
+def test_a_verdict_file_with_a_torn_line_is_still_read(tmp_path, write_video, write_rows):
+    data = write_rows([row(1, write_video("a.mp4")), row(2, write_video("b.mp4", seed=2))])
+    check(tmp_path, data)
+    verdicts = tmp_path / "verdicts.jsonl"
+    lines = verdicts.read_text().splitlines()
+    assert set(json.loads(lines[0])) == {"key", "reason", "warnings"}
+    verdicts.write_text(lines[0] + "\n" + lines[1][:20])
+    assert check(tmp_path, data).num_decoded == 1

@@ -1,0 +1,186 @@
+"""Preprocessing: each video once, by any number of processes, through kills and failures."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from easyvideor1.errors import RunError, UsageError
+from easyvideor1.types import FrameSpec, Media, VisionSpec
+from easyvideor1.video.cache import FrameCache, entries
+from easyvideor1.video.clip_file import read_tensors
+from easyvideor1.video.decode import decode
+from easyvideor1.video.preprocess import StoreFrames, Summary, distinct_jobs, shard_of, store_all
+from easyvideor1.video.sampling import plan_media
+from easyvideor1.video.workers import Outcome, run_all
+
+HALF = (0.5, 0.5, 0.5)
+VISION = VisionSpec(family="qwen3_vl", patch_px=16, merge=2, temporal_patch=2, image_mean=HALF, image_std=HALF)
+SPEC = FrameSpec(max_frames=8, min_pixels=4096)
+
+
+class LoggedDecode:
+    """The real decoder, with a line in a file for each video it decodes, also in other processes."""
+
+    def __init__(self, log: Path, *, slow_s: float = 0.0) -> None:
+        self.log, self.slow_s = log, slow_s
+
+    def __call__(self, plan):
+        clip = decode(plan, threads=1)
+        time.sleep(self.slow_s)
+        with self.log.open("a") as log:
+            log.write(f"{plan.media.name}\n")
+        return clip
+
+    @property
+    def names(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+
+def work_of(tmp_path: Path, **settings) -> StoreFrames:
+    decoder = LoggedDecode(tmp_path / "decodes.log", slow_s=settings.pop("slow_s", 0.0))
+    specs = {"video": SPEC, "image": SPEC}
+    return StoreFrames(specs=specs, vision=VISION, cache_dir=str(tmp_path / "cache"), decode=decoder, **settings)
+
+
+def video(path: Path, **settings) -> Media:
+    return Media(kind="video", path=str(path), **settings)
+
+
+def store(work: StoreFrames, media: list[Media], *, workers: int = 2) -> Summary:
+    jobs = distinct_jobs((medium, f"rows:{number}") for number, medium in enumerate(media))
+    summary = Summary(total=len(jobs), total_source_bytes=0)
+    outcomes = run_all(work, [job.media for job in jobs], workers=workers, deadline_s=60)
+    list(store_all(jobs, outcomes, summary))
+    return summary
+
+
+def test_the_same_video_in_fifty_rows_is_decoded_once(tmp_path, write_video):
+    path = write_video("a.mp4")
+    work = work_of(tmp_path)
+    summary = store(work, [video(path)] * 50)
+    assert (summary.total, summary.done, summary.reused, summary.failed) == (1, 1, 0, 0)
+    assert len(work.decode.names) == 1
+
+
+def test_copies_and_clip_ranges_of_a_video_share_what_is_the_same(tmp_path, write_video):
+    path = write_video("a.mp4")
+    copy = tmp_path / "copy.mp4"
+    copy.write_bytes(path.read_bytes())
+    work = work_of(tmp_path)
+    stored = [work(medium) for medium in (video(path), video(copy), video(path, start_s=1.0))]
+    assert [each.reused for each in stored] == [False, True, False]
+    assert len(list(entries(tmp_path / "cache"))) == 2
+
+
+def test_stored_frames_equal_freshly_decoded_ones(tmp_path, write_video):
+    path = write_video("a.mp4")
+    work_of(tmp_path)(video(path))
+    plan = plan_media(video(path), SPEC, VISION)
+    cached = FrameCache(tmp_path / "cache", mode="preprocessed_only").load(plan)
+    fresh = decode(plan)
+    assert np.array_equal(cached.frames, fresh.frames)
+    assert (cached.times_s, cached.source_fps, cached.duration_s) == (fresh.times_s, fresh.source_fps, fresh.duration_s)
+
+
+def test_a_replaced_video_gets_a_new_entry(tmp_path, write_video):
+    path = write_video("a.mp4", seed=1)
+    work = work_of(tmp_path)
+    assert not work(video(path)).reused
+    assert work(video(path)).reused
+    write_video("a.mp4", seed=2)
+    assert not work(video(path)).reused
+    assert len(list(entries(tmp_path / "cache"))) == 2
+
+
+def test_a_bad_file_costs_only_itself_and_says_why(tmp_path, write_video):
+    (tmp_path / "bad.mp4").write_text("<html>not found</html>")
+    good, missing = write_video("a.mp4"), tmp_path / "gone.mp4"
+    jobs = distinct_jobs([(video(tmp_path / "bad.mp4"), "d:1"), (video(good), "d:2"), (video(missing), "d:3")])
+    summary = Summary(total=3, total_source_bytes=0)
+    outcomes = run_all(work_of(tmp_path), [job.media for job in jobs], workers=2, deadline_s=60)
+    errors = {job.rows[0]: str(outcome.error) for job, outcome in store_all(jobs, outcomes, summary) if outcome.error}
+    assert (summary.done, summary.failed) == (1, 2)
+    assert set(errors) == {"d:1", "d:3"}
+    assert "bad.mp4" in errors["d:1"]
+    assert "gone.mp4" in errors["d:3"]
+
+
+def test_a_full_disk_stops_the_job_instead_of_failing_each_file(tmp_path):
+    jobs = distinct_jobs([(video(tmp_path / "a.mp4"), "d:1")])
+    outcome = Outcome(item=jobs[0].media, result=None, error=RunError("the disk is full"), wall_s=0.0)
+    with pytest.raises(RunError, match="full"):
+        list(store_all(jobs, [outcome], Summary(total=1, total_source_bytes=0)))
+
+
+def test_shards_are_a_partition_with_the_largest_files_spread(tmp_path):
+    for number in range(10):
+        (tmp_path / f"{number}.mp4").write_bytes(bytes(number))
+    jobs = distinct_jobs((video(tmp_path / f"{number}.mp4"), "d:1") for number in range(10))
+    assert [job.source_bytes for job in jobs] == list(range(9, -1, -1))
+    shards = [shard_of(jobs, f"{index}/3") for index in (1, 2, 3)]
+    assert [[job.source_bytes for job in shard] for shard in shards] == [[9, 6, 3, 0], [8, 5, 2], [7, 4, 1]]
+
+
+@pytest.mark.parametrize("shard", ["0/4", "5/4", "1", "a/b", "1/0", "-1/4", ""])
+def test_a_shard_that_is_none_is_wrong_usage(shard):
+    with pytest.raises(UsageError, match="1/4"):
+        shard_of([], shard)
+
+
+JOB = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from test_preprocess import store, video, work_of
+if __name__ == "__main__":
+    folder = Path(sys.argv[2])
+    summary = store(work_of(folder, slow_s=0.1), [video(path) for path in sorted(folder.glob("*.mp4"))])
+    print(summary.done, summary.reused, summary.failed)
+"""
+
+
+def test_a_killed_job_goes_on_where_it_was(tmp_path, write_video):
+    for number in range(8):
+        write_video(f"{number}.mp4", seed=number)
+    script = tmp_path / "job.py"
+    script.write_text(JOB)
+    command = [sys.executable, str(script), str(Path(__file__).parent), str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as job:
+        while len(list(entries(tmp_path / "cache"))) < 2:
+            time.sleep(0.01)
+        time.sleep(random.uniform(0, 0.2))
+        os.kill(job.pid, signal.SIGKILL)
+    stored = len(list(entries(tmp_path / "cache")))
+    done, reused, failed = map(int, subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.split())
+    assert failed == 0
+    assert done + reused == 8
+    assert reused >= stored  # orphaned workers may have finished the file they were at
+    for entry in entries(tmp_path / "cache"):
+        read_tensors(entry.path)  # raises on a damaged one
+    decoded = (tmp_path / "decodes.log").read_text().splitlines()
+    # The kill may take a decode with it whose entry was not written yet: one per worker, never more.
+    assert len(set(decoded)) == 8
+    assert len(decoded) <= 8 + 2
+
+
+def test_the_same_over_ray(tmp_path, write_video):
+    ray = pytest.importorskip("ray")
+    from easyvideor1.video.ray_tasks import run_all_on_ray
+
+    media = [video(write_video(f"{number}.mp4", seed=number)) for number in range(3)]
+    media.append(video(tmp_path / "gone.mp4"))
+    jobs, summary = distinct_jobs((medium, "d:1") for medium in media), Summary(total=4, total_source_bytes=0)
+    specs = {"video": SPEC, "image": SPEC}
+    work = StoreFrames(specs=specs, vision=VISION, cache_dir=str(tmp_path / "cache"))
+    try:
+        list(store_all(jobs, run_all_on_ray(work, media, deadline_s=60), summary))
+    finally:
+        ray.shutdown()
+    assert (summary.done, summary.failed) == (3, 1)
