@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from easyvideor1.data.patches import CHANNELS, empty_rows, patches
-from easyvideor1.data.positions import IMAGE, TEXT, VIDEO, Run, positions
+from easyvideor1.data.positions import IMAGE, TEXT, VIDEO, Run, positions, time_interval
 from easyvideor1.errors import DataError, MismatchError, UsageError
 from easyvideor1.types import Clip, MediaKind, MediaPlan, Prompt, Sample, VisionSpec
 from easyvideor1.video.sampling import vision_spec
@@ -97,7 +97,7 @@ class Encoder:
         banned = {self._vision_start, self._vision_end, *self._pad_ids.values()}
         self.banned_ids = tuple(sorted(banned | {special[token] for token in ("<|vision_pad|>",) if token in special}))
         # Seconds -> positions; the default is that of Transformers' Qwen2_5_VLVisionConfig.
-        self._positions_per_s = config["vision_config"].get("tokens_per_second", 4)
+        self._positions_per_s = (config.get("vision_config") or {}).get("tokens_per_second", 4)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, *, system: str | None = None) -> Encoder:
@@ -108,19 +108,15 @@ class Encoder:
         """
         folder = Path(folder)
         config = _read_json(folder / "config.json")
+        if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.json")):
+            raise UsageError(f"{folder}: no tokenizer.json")  # Transformers would make up an empty tokenizer
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         if not tokenizer.chat_template and (folder / "chat_template.json").exists():
             tokenizer.chat_template = _read_json(folder / "chat_template.json")["chat_template"]
-        stop_ids = []
-        if (folder / "generation_config.json").exists():
-            stop_ids = _read_json(folder / "generation_config.json").get("eos_token_id") or []
-        return cls(
-            tokenizer,
-            config,
-            vision_spec(config, _preprocessor(folder)),
-            stop_ids=stop_ids if isinstance(stop_ids, list) else [stop_ids],
-            system=system,
-        )
+        generation = folder / "generation_config.json"
+        stop_ids = _read_json(generation).get("eos_token_id") if generation.exists() else None
+        stop_ids = [] if stop_ids is None else [stop_ids] if isinstance(stop_ids, int) else stop_ids
+        return cls(tokenizer, config, vision_spec(config, _preprocessor(folder)), stop_ids=stop_ids, system=system)
 
     def encode(self, sample: Sample, plans: Sequence[MediaPlan], text: str) -> Prompt:
         """Make the prompt of a sample.
@@ -174,8 +170,7 @@ class Encoder:
 
     def response_text(self, ids: Sequence[int]) -> str:
         """Text of a response without special tokens."""
-        text = self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return str(text)
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def _check_plans(self, sample: Sample, plans: Sequence[MediaPlan]) -> None:
         if [plan.media.kind for plan in plans] != [media.kind for media in sample.media]:
@@ -212,7 +207,7 @@ class Encoder:
             )
 
         def broken(plain: str) -> str:
-            return self._special.sub(lambda match: match[0][0] + mark + match[0][1:], plain)
+            return self._special.sub(lambda match: mark.join(match[0]) + mark, plain)
 
         content: str | list[dict[str, str]] = broken(text)
         if kinds:
@@ -259,7 +254,7 @@ class Encoder:
             return
         interval = 1.0
         if kind == "video" and self._time == "seconds":
-            interval = self._positions_per_s * seconds_per_patch(plan, self.vision.temporal_patch)
+            interval = time_interval(self._positions_per_s, seconds_per_patch(plan, self.vision.temporal_patch))
         grid = Run(token_type=token_type, num_tokens=t * h * w, grid_thw=(t, h, w), interval=interval)
         stream.add_grid(pad_id, grid)
 

@@ -23,6 +23,11 @@ class Run:
     """Of vision: positions between two steps in time, before rounding down."""
 
 
+def time_interval(positions_per_s: float, seconds_per_patch: float) -> float:
+    """Positions between two temporal patches, in the float32 of the models: rounding down decides by the last bit."""
+    return float(np.float32(positions_per_s) * np.float32(seconds_per_patch))
+
+
 def positions(runs: Sequence[Run]) -> np.ndarray:
     """Positions of the tokens of all runs, in order.
 

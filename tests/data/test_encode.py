@@ -204,6 +204,13 @@ def test_a_chat_template_that_drops_media_is_refused(model_folder):
         encoder.encode(*oracle.sample_and_plans("video", encoder.vision))
 
 
+def test_placeholders_that_come_from_the_text_are_counted(encoder, monkeypatch):
+    sample, plans, _ = oracle.sample_and_plans("video", encoder.vision)
+    monkeypatch.setattr(encoder, "_plain", encoder.tokenizer.backend_tokenizer)
+    with pytest.raises(MismatchError, match="sample video: 13 video tokens in the prompt, 12 in the plans"):
+        encoder.encode(sample, plans, "<video> <|video_pad|>")
+
+
 def test_frames_that_are_not_what_was_planned_are_refused(encoder):
     sample, plans, text = oracle.sample_and_plans("video", encoder.vision)
     prompt = encoder.encode(sample, plans, text)
@@ -240,6 +247,9 @@ def test_a_model_folder_is_read_as_it_lies_there(model_folder, tmp_path):
     assert encoder.end_ids == (302, 300)
     assert encoder.vision.patch_px == 16
     with pytest.raises(UsageError, match=r"config\.json: cannot read"):
+        Encoder.from_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text((model_folder / "config.json").read_text())
+    with pytest.raises(UsageError, match=r"no tokenizer\.json"):
         Encoder.from_pretrained(tmp_path)
 
 
