@@ -49,8 +49,10 @@ def test_the_end_is_guessed_from_the_last_steps():
     for step, seconds in ((5, 2.0), (6, 6.0)):
         clock.seconds += seconds
         pace.finish(step)
+    clock.seconds += 100.0
+    pace.finish(6)  # its validation: no step of its own
     assert pace.remaining_s == 4 * 4.0
-    assert pace.elapsed_s == 8.0
+    assert pace.elapsed_s == 108.0
 
 
 def test_a_pipe_gets_one_plain_line_per_step():
