@@ -1,21 +1,24 @@
-"""Losses, gradients and advantages against TRL's own values on random input (see make_trl_vectors.py)."""
+"""Losses, gradients and advantages against TRL's and verl's own values on random input (see make_*_vectors.py)."""
 
+import dataclasses
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from easyvideor1.algo import advantages
 from easyvideor1.algo.losses import Tokens, policy_loss
-from easyvideor1.algo.recipes import ALGORITHMS, Recipe
+from easyvideor1.algo.recipes import ALGORITHMS
 
-VECTORS = json.loads(Path(__file__).with_name("trl_vectors.json").read_text())
+TRL = json.loads(Path(__file__).with_name("trl_vectors.json").read_text())
+VERL = json.loads(Path(__file__).with_name("verl_vectors.json").read_text())
 REL = 1e-5
 """Both sides compute in float64; 1e-5 would still show any difference of formula."""
 
-CASES = {
+TRL_CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "grpo": ("grpo", {}),
     "grpo, one update": ("grpo", {}),
     "grpo, kl": ("grpo", {"kl_coef": 0.04}),
@@ -27,21 +30,30 @@ CASES = {
     "cispo": ("cispo", {"clip_high": 0.2}),
     "rloo": ("rloo", {}),
 }
+VERL_CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "dual clip": ("dapo", {"dual_clip": 1.2}),
+    "dr_grpo": ("dr_grpo", {}),
+    "gspo_token": ("gspo_token", {"clip_low": 0.05, "clip_high": 0.08}),
+    "gspo_token, by token": ("gspo_token", {"clip_low": 0.05, "clip_high": 0.08, "average": "token"}),
+    "cispo": ("cispo", {"clip_low": 0.2, "clip_high": 0.3}),
+    "k1": ("dapo", {"kl_coef": 0.04, "kl_kind": "k1"}),
+    "k2": ("dapo", {"kl_coef": 0.04, "kl_kind": "k2"}),
+    "k3": ("dapo", {"kl_coef": 0.04, "kl_kind": "k3"}),
+}
+LOSSES = [
+    pytest.param(vectors["losses"][case], *setting, id=f"{library}: {case}")
+    for library, vectors, cases in (("trl", TRL, TRL_CASES), ("verl", VERL, VERL_CASES))
+    for case, setting in cases.items()
+]
 
 
 def vector(values: list[float]) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
-def recipe_of(case: str) -> Recipe:
-    name, options = CASES[case]
-    defaults = {item: getattr(ALGORITHMS[name], item) for item in ALGORITHMS[name].__dataclass_fields__}
-    return Recipe(**(defaults | options))
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_loss_and_gradient_are_trls(case):
-    data = VECTORS["losses"][case]
+@pytest.mark.parametrize(("data", "name", "options"), LOSSES)
+def test_loss_and_gradient_are_those_of_the_library(data, name, options):
+    recipe = dataclasses.replace(ALGORITHMS[name], **options)
     lengths = torch.tensor(data["lengths"])
     num_tokens, num_sequences = len(data["logprobs"]), len(lengths)
     sequence = torch.repeat_interleave(torch.arange(num_sequences), lengths)
@@ -58,7 +70,6 @@ def test_loss_and_gradient_are_trls(case):
         sampler_logprobs=vector(data["sampler"]),
         entropy=vector(data["entropy"]).requires_grad_(),
     )
-    recipe = recipe_of(case)
     fixed = num_sequences * data["max_length"]
     normalizer = {"token": num_tokens, "sequence": num_sequences, "fixed": fixed}[recipe.average]
     loss = policy_loss(tokens, recipe, normalizer=normalizer)
@@ -70,9 +81,9 @@ def test_loss_and_gradient_are_trls(case):
         assert 0 < loss.metrics["loss/ratio_clipped_frac"].mean() < 1, "the case must show clipped and free tokens"
 
 
-@pytest.mark.parametrize("case", VECTORS["advantages"])
+@pytest.mark.parametrize("case", TRL["advantages"])
 def test_advantages_are_trls(case):
-    data = VECTORS["advantages"][case]
+    data = TRL["advantages"][case]
     parts = [row or [math.nan, math.nan] for row in data["parts"]]
     weights = {"accuracy": data["weights"][0], "format": data["weights"][1]}
     groups = [parts[start : start + data["group"]] for start in range(0, len(parts), data["group"])]
