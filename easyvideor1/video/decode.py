@@ -3,7 +3,8 @@
 A video is decoded from the key frame before each wanted frame up to it. Packets that no wanted frame needs never reach
 the decoder; frames nobody asked for and nobody refers to are skipped inside it. What does not come out that way (a
 damaged file, one without display times) is decoded from the start; what is still missing is replaced by the nearest
-frame that came, with a warning.
+frame that came, with a warning. Damage counts as missing: the decoder's attempts to cover it up are used only where too
+little else is left.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from easyvideor1.types import Clip, MediaPlan
 from easyvideor1.video.probe import (
     Orientation,
     Packets,
-    intact_frames,
+    be_strict,
+    frames_from_start,
     opened,
     orientation_of,
     scan,
@@ -76,6 +78,10 @@ class _Canvas:
         """Numbers of the frames that have not come yet, rising."""
         return [number for number, slot in self.slots.items() if not self.is_filled[slot]]
 
+    @property
+    def is_too_empty(self) -> bool:
+        return self.is_filled.sum() < max(1, len(self.is_filled) * LEAST_USABLE_FRAC)
+
     def put(self, number: int, pixels: np.ndarray, *, width: int | None = None) -> None:
         """Resize uint8 [H, W, 3], or [H, line bytes] with its width in pixels, into the slot of a frame."""
         slot = self.slots[number]
@@ -87,7 +93,7 @@ class _Canvas:
         """The finished clip; frames that never came are copies of their nearest neighbour."""
         filled = np.flatnonzero(self.is_filled)
         total = len(self.is_filled)
-        if len(filled) < total * LEAST_USABLE_FRAC or not len(filled):
+        if self.is_too_empty:
             raise MediaError(f"damaged: only {len(filled)} of {total} wanted frames can be decoded", where=name)
         for slot in np.flatnonzero(~self.is_filled):
             self.frames[slot] = self.frames[filled[np.abs(filled - slot).argmin()]]
@@ -118,8 +124,10 @@ def _draw_video(source: Source, plan: MediaPlan, canvas: _Canvas, *, threads: in
     _check_unchanged(source, plan)
     if packets.has_times and not packets.is_cut:
         _draw_jumping(source, packets, canvas, threads=threads)
-    if canvas.missing:
-        _draw_from_start(source, packets, canvas, threads=threads)
+    if packets.has_times and canvas.missing:
+        _draw_from_start(source, packets, canvas, threads=threads, is_strict=True)
+    if not packets.has_times or canvas.is_too_empty:
+        _draw_from_start(source, packets, canvas, threads=threads, is_strict=False)
 
 
 def _check_unchanged(source: Source, plan: MediaPlan) -> None:
@@ -138,10 +146,11 @@ def _draw_jumping(source: Source, packets: Packets, canvas: _Canvas, *, threads:
     with opened(source) as (container, stream):
         context, to_rgb = stream.codec_context, RgbConverter()
         context.thread_type, context.thread_count = "AUTO", threads
+        be_strict(stream)
         try:
             for number, packet in enumerate(packet for packet in container.demux(stream) if packet.size):
-                if number < start:
-                    continue
+                if number < start or packet.pts < packets.pts[start]:
+                    continue  # not needed, or leans on pictures before the key frame (open GOP)
                 context.skip_frame = "DEFAULT" if packet.pts in wanted else "NONREF"
                 _draw(context.decode(packet), wanted, canvas, to_rgb)
                 if number < stop:
@@ -152,7 +161,7 @@ def _draw_jumping(source: Source, packets: Packets, canvas: _Canvas, *, threads:
                 if start < 0:
                     return
         except av.error.FFmpegError:
-            return  # the caller decodes from the start what is missing now, stepping over damage
+            return  # damage, or a jump the stream does not allow: what is missing now is decoded from the start
 
 
 def _stretches(packets: Packets, numbers: list[int]) -> list[tuple[int, int]]:
@@ -176,20 +185,23 @@ def _draw(frames: list[av.VideoFrame], wanted: dict[int, int], canvas: _Canvas, 
             to_rgb.draw(frame, number, canvas)
 
 
-def _draw_from_start(source: Source, packets: Packets, canvas: _Canvas, *, threads: int) -> None:
+def _draw_from_start(source: Source, packets: Packets, canvas: _Canvas, *, threads: int, is_strict: bool) -> None:
     """Decode everything up to the last missing frame; where packets have no times, frames are counted."""
     missing = set(canvas.missing)
     by_time = {int(packets.pts[packets.shown[number]]): number for number in missing}
     to_rgb = RgbConverter()
     with opened(source) as (container, stream):
-        stream.codec_context.thread_count = 1 if packets.is_cut else threads
-        for count, frame in enumerate(intact_frames(container, stream)):
+        # with one thread an error is reported for the packet that caused it
+        stream.codec_context.thread_count = 1 if is_strict else threads
+        for count, frame in enumerate(frames_from_start(container, stream, is_strict=is_strict)):
             number = by_time.get(frame.pts, -1) if packets.has_times and frame.pts is not None else count
             if number in missing:
                 to_rgb.draw(frame, number, canvas)
                 missing.discard(number)
             if not missing:
-                return
+                break
+    if packets.has_times and not is_strict:
+        canvas.warnings.append("most of the stream is damaged; frames are what the decoder made of it")
 
 
 class RgbConverter:

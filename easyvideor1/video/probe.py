@@ -83,8 +83,10 @@ class Packets:
     times_s: np.ndarray
     """float64 [N], from the first shown frame."""
     duration_s: float
+    num_damaged: int
+    """Packets of which the container says that parts were lost."""
     is_cut: bool
-    """Reading stopped with an error before the end."""
+    """Reading stopped before what the header promises."""
 
 
 @remembered(512)
@@ -110,6 +112,8 @@ def probe(source: Source) -> Header:
         times_s, duration_s = packets.times_s, packets.duration_s
         if packets.is_cut:
             notes.append("the file is damaged or cut; only the part that can be read is used")
+        if packets.num_damaged:
+            notes.append(f"damaged packets: {packets.num_damaged}; the frames after them may be wrong")
     else:
         times_s, duration_s = table
     return _header(stored, aspect, orientation, times_s, duration_s, tuple(notes))
@@ -144,7 +148,8 @@ def opened(source: Source, *, is_header_enough: bool = False) -> Iterator[tuple[
         is_header_enough: do not decode a frame to learn its format, where the container is MP4.
     """
     options = {"probesize": "32"} if is_header_enough and source.head(8)[4:] == b"ftyp" else {}
-    file = io.BytesIO(source.data) if source.data is not None else source.path
+    # "file:" keeps a colon in a name from being read as a protocol
+    file = io.BytesIO(source.data) if source.data is not None else f"file:{source.path}"
     try:
         # metadata is often not UTF-8; nothing here depends on it
         container = cast(InputContainer, av.open(file, container_options=options, metadata_errors="ignore"))  # pyright: ignore
@@ -222,7 +227,7 @@ def scan(source: Source) -> Packets:
         MediaError: no frame in it.
     """
     pts, dts, durations, is_key, is_shown = [], [], [], [], []
-    is_cut = False
+    num_damaged, is_cut = 0, False
     with opened(source) as (container, stream):
         base = cast(Fraction, stream.time_base)
         rate = stream.average_rate or stream.guessed_rate
@@ -235,6 +240,7 @@ def scan(source: Source) -> Packets:
                 durations.append(packet.duration or 0)
                 is_key.append(packet.is_keyframe)
                 is_shown.append(not packet.is_discard)
+                num_damaged += packet.is_corrupt
         except av.error.FFmpegError:
             is_cut = True
         promised_s = _promised_s(container, stream)
@@ -251,6 +257,7 @@ def scan(source: Source) -> Packets:
         has_times=has_times,
         times_s=np.empty(0),
         duration_s=0.0,
+        num_damaged=num_damaged,
         is_cut=is_cut,
     )
     table = _timed(table, np.array(durations, np.int64), base=base, rate=rate)
@@ -272,7 +279,8 @@ def _only_decodable(source: Source, table: Packets) -> Packets:
     """The table of a damaged file without the frames that do not come out of the decoder."""
     with opened(source) as (container, stream):
         stream.codec_context.thread_count = 1
-        stamps = [NO_TIME if frame.pts is None else frame.pts for frame in intact_frames(container, stream)]
+        frames = frames_from_start(container, stream, is_strict=table.has_times)
+        stamps = [NO_TIME if frame.pts is None else frame.pts for frame in frames]
     if table.has_times:
         is_good = np.isin(table.pts[table.shown], stamps)
     else:
@@ -290,9 +298,21 @@ def _only_decodable(source: Source, table: Packets) -> Packets:
     )
 
 
-def intact_frames(container: InputContainer, stream: VideoStream) -> Iterator[av.VideoFrame]:
-    """Every frame that decodes without damage, in display order; packets that fail are stepped over."""
+def be_strict(stream: VideoStream) -> None:
+    """Let the decoder fail on damage instead of covering it up."""
+    stream.codec_context.options = {"err_detect": "explode"}
+
+
+def frames_from_start(container: InputContainer, stream: VideoStream, *, is_strict: bool) -> Iterator[av.VideoFrame]:
+    """Every frame that decodes, in display order; packets that fail are stepped over.
+
+    Args:
+        is_strict: leave out what may be wrong: damaged frames, and all that follow damage up to the next key frame.
+    """
+    if is_strict:
+        be_strict(stream)
     packets = container.demux(stream)
+    is_tainted = False
     while True:
         try:
             packet = next(packets, None)
@@ -300,10 +320,14 @@ def intact_frames(container: InputContainer, stream: VideoStream) -> Iterator[av
         except av.error.EOFError:
             return
         except av.error.InvalidDataError:
+            is_tainted = is_strict
             continue
         except av.error.FFmpegError:
             return
-        yield from (frame for frame in frames if not frame.is_corrupt)
+        for frame in frames:
+            is_tainted = is_tainted and not frame.key_frame
+            if not is_tainted and not (is_strict and frame.is_corrupt):
+                yield frame
         if packet is None or not packet.size:
             return
 
@@ -320,7 +344,10 @@ def _timed(table: Packets, durations: np.ndarray, *, base: Fraction, rate: Fract
         times_s = (stamps - stamps[0]) * base.numerator / base.denominator
         last_s = float(durations[shown[-1]] * base)
     else:
-        times_s = np.arange(len(shown)) / float(rate or 25)
+        # The step between stored packets, not the header's rate: that one counts fields in some AVI files.
+        steps = np.diff(table.dts[shown])
+        step_s = float(np.median(steps) * base) if len(steps) and (table.dts[shown] != NO_TIME).all() else 0.0
+        times_s = np.arange(len(shown)) * (step_s if step_s > 0 else 1 / float(rate or 25))
         last_s = 0.0
     if last_s <= 0:
         last_s = float(times_s[-1]) / (len(times_s) - 1) if len(times_s) > 1 and times_s[-1] > 0 else 1 / (rate or 25)
