@@ -127,6 +127,11 @@ class Recipe:
         return self.entropy_coef > 0
 
     @property
+    def needs_stored(self) -> bool:
+        """Whether the recipe is about stored trajectories and so needs `mix.enable`."""
+        return self.offline_loss != self.loss or not self.needs_policy_rollouts
+
+    @property
     def needs_policy_rollouts(self) -> bool:
         return self.policy_weight > 0
 
