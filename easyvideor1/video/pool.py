@@ -1,0 +1,82 @@
+"""Decoding in processes that can be killed, with the signature of `decode`: a hanging file costs its deadline once."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+
+from easyvideor1.errors import MediaError
+from easyvideor1.types import Clip, MediaPlan
+from easyvideor1.video.decode import decode
+from easyvideor1.video.workers import Worker
+
+ONE_THREAD_DECODE: Callable[[MediaPlan], Clip] = partial(decode, threads=1)
+
+
+class DecodePool:
+    """A few decoder processes for the threads of this one.
+
+    Args:
+        workers: processes, started when first needed; as many calls of `decode` run at once, more wait.
+        deadline_s: wall time one file may take.
+        function: what runs in the processes (picklable).
+    """
+
+    def __init__(
+        self, workers: int, deadline_s: float, *, function: Callable[[MediaPlan], Clip] = ONE_THREAD_DECODE
+    ) -> None:
+        self.deadline_s = deadline_s
+        self.quarantine: dict[str, str] = {}
+        """Files that killed or outlasted a process, with the reason; they are not tried again."""
+        self._function = function
+        self._places: queue.LifoQueue[Worker[MediaPlan, Clip] | None] = queue.LifoQueue()
+        for _ in range(workers):
+            self._places.put(None)
+        self._workers: set[Worker[MediaPlan, Clip]] = set()
+        self._lock = threading.Lock()
+
+    def decode(self, plan: MediaPlan) -> Clip:
+        """The frames of a plan, decoded in another process; safe to call from many threads.
+
+        Raises:
+            MediaError: as `decode`; or the process died, or was killed at the deadline, now or in an earlier call.
+        """
+        name = plan.media.name
+        if name in self.quarantine:
+            raise MediaError(f"not tried again: {self.quarantine[name]}", where=name)
+        worker = self._places.get()
+        try:
+            if worker is None:
+                worker = Worker(self._function)
+                with self._lock:
+                    self._workers.add(worker)
+            return worker.call(plan, deadline_s=self.deadline_s)
+        except MediaError as error:
+            if worker is not None and not worker.is_alive:
+                self.quarantine[name] = error.problem
+                worker = self._buried(worker)
+            raise MediaError(error.problem, where=error.where or name, remedy=error.remedy) from None
+        finally:
+            self._places.put(worker)
+
+    def _buried(self, worker: Worker[MediaPlan, Clip]) -> None:
+        with self._lock:
+            self._workers.discard(worker)
+
+    def close(self) -> None:
+        """Kill all processes."""
+        with self._lock:
+            for worker in self._workers:
+                worker.kill()
+            self._workers.clear()
+
+    def __enter__(self) -> DecodePool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,60 @@
+"""Decoding in killable processes: hangs and crashes cost their own file only."""
+
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+from make_clips import numbered, write_clip
+
+from easyvideor1.errors import MediaError
+from easyvideor1.types import Clip, FrameSpec, Media, MediaPlan
+from easyvideor1.video.decode import decode
+from easyvideor1.video.pool import DecodePool
+from easyvideor1.video.sampling import plan_media, vision_spec
+
+QWEN3 = vision_spec({"model_type": "qwen3_vl", "vision_config": {}})
+
+
+def stubborn_decode(plan: MediaPlan) -> Clip:
+    """Stands in for a decoder that never returns on one file and takes its process down on another."""
+    if "never" in plan.media.name:
+        time.sleep(3600)
+    if "crash" in plan.media.name:
+        os.abort()
+    return decode(plan, threads=1)
+
+
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("clips")
+    paths = {name: write_clip(folder / f"{name}.mp4", map(numbered, range(30))) for name in ("good", "never", "crash")}
+    spec = FrameSpec(min_pixels=1024)
+    return {name: plan_media(Media(kind="video", path=str(path)), spec, QWEN3) for name, path in paths.items()}
+
+
+def test_a_file_that_hangs_or_crashes_is_named_and_not_tried_again_and_the_pool_goes_on(plans):
+    with DecodePool(1, 1.5, function=stubborn_decode) as pool:
+        with pytest.raises(MediaError, match=r"never\.mp4: not done within 1\.5 s"):
+            pool.decode(plans["never"])
+        started_s = time.monotonic()
+        with pytest.raises(MediaError, match=r"never\.mp4: not tried again: not done within"):
+            pool.decode(plans["never"])
+        assert time.monotonic() - started_s < 0.5
+        with pytest.raises(MediaError, match=r"crash\.mp4: the process that worked on it died"):
+            pool.decode(plans["crash"])
+        assert np.array_equal(pool.decode(plans["good"]).frames, decode(plans["good"]).frames)
+        assert {os.path.basename(name) for name in pool.quarantine} == {"never.mp4", "crash.mp4"}
+
+
+def test_four_processes_at_once_give_the_frames_of_this_one(plans):
+    expected, results = decode(plans["good"]).frames, []
+    with DecodePool(4, 60.0) as pool:
+        threads = [threading.Thread(target=lambda: results.append(pool.decode(plans["good"]).frames)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(results) == 4
+    assert all(np.array_equal(frames, expected) for frames in results)
