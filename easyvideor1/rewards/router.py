@@ -12,7 +12,7 @@ from easyvideor1.rewards.parse import Response, read_response
 from easyvideor1.rewards.parts import format_part
 from easyvideor1.rewards.registry import REGISTRY, RewardFunction
 from easyvideor1.rewards.task import Task
-from easyvideor1.rewards.tasks import boolean, choice, number, preference, spatial, temporal, writing
+from easyvideor1.rewards.tasks import boolean, choice, math, number, preference, spatial, temporal, writing
 from easyvideor1.types import Sample, Score
 
 WEIGHTS: Mapping[str, float] = {"accuracy": 0.9, "format": 0.1}
@@ -28,6 +28,7 @@ TASKS: dict[str, Task] = {
     "spatial-temporal grounding": spatial.SPATIAL_TEMPORAL,
     "segmentation": spatial.SEGMENTATION,
     "open-ended": writing.OPEN_ENDED,
+    "math": math.TASK,
     "ocr": writing.OCR,
     "preference": preference.TASK,
 }
@@ -164,3 +165,5 @@ def _unit(value: float, what: str) -> float:
 
 def warm_up() -> None:
     """Import and run once what the heavy tasks need, so that the first response is not judged late."""
+    for problem_type, gold, answer in (("math", r"\sqrt{8}", r"2\sqrt{2}"),):
+        score(Sample(id="", problem_type=problem_type, problem="", answer=gold), f"<answer>{answer}</answer>")
