@@ -20,7 +20,7 @@ from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
 from easyvideor1.train import shared_prefix
 from easyvideor1.train.batch import Batch, pack
-from easyvideor1.train.logprobs import MediaInputs, response_logprobs
+from easyvideor1.train.logprobs import Features, response_logprobs
 from easyvideor1.types import Group, Prompt, Rollout, Sample, StopReason
 
 VIDEO, START, END = 501, 502, 503
@@ -73,7 +73,7 @@ def build_model(*, hidden: int, layers: int) -> Any:
     return model
 
 
-def build_group(model: Any, *, frames: int, side: int, n: int, response: int) -> tuple[Group, MediaInputs]:
+def build_group(model: Any, *, frames: int, side: int, n: int, response: int) -> tuple[Group, Features]:
     """A video of `frames` temporal patches, side x side patches each, and n responses of equal length."""
     rng = np.random.default_rng(0)
     ids = rng.integers(0, 400, 16).tolist()
@@ -104,15 +104,15 @@ def build_group(model: Any, *, frames: int, side: int, n: int, response: int) ->
     )
     group = Group(prompt=prompt, rollouts=rollouts, advantages=tuple(rng.normal(size=n)), weights=(1.0,) * n)
     patches = rng.normal(size=(frames * side * side, 3 * TEMPORAL_PATCH * PATCH**2)).astype(np.float32)
-    return group, MediaInputs(video_patches=torch.from_numpy(patches), video_grid_thw=grid)
+    return group, {"pixel_values_videos": torch.from_numpy(patches), "video_grid_thw": grid}
 
 
-def run(model: Any, batch: Batch, media: MediaInputs) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+def run(model: Any, batch: Batch, features: Features) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Forward and backward of all rows; returns log-probs by rollout, [n * response], and gradients."""
     model.zero_grad()
     found = []
     for row in batch.rows:
-        logprobs, _ = response_logprobs(model, row, {0: media})
+        logprobs, _ = response_logprobs(model, row, {0: features})
         (logprobs * row.tokens.advantages).sum().backward()
         found.append((row.tokens.sequence, logprobs.detach()))
     order = torch.cat([sequence for sequence, _ in found]).argsort(stable=True)
@@ -133,18 +133,18 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     model = build_model(hidden=args.hidden, layers=args.layers)
-    group, media = build_group(model, frames=args.frames, side=16, n=args.n, response=args.response)
+    group, features = build_group(model, frames=args.frames, side=16, n=args.n, response=args.response)
     separate_row = 2 * (len(group.prompt) + args.response)
     batches = {
         "separate": pack([group], tokens_per_row=separate_row, shared_prefix=False),
         "shared": pack([group], tokens_per_row=1, shared_prefix=True),
     }
-    (separate, separate_grads), (shared, shared_grads) = (run(model, batch, media) for batch in batches.values())
+    (separate, separate_grads), (shared, shared_grads) = (run(model, batch, features) for batch in batches.values())
     seconds: dict[str, list[float]] = {name: [] for name in batches}
     for _ in range(args.repeats):
         for name, batch in batches.items():
             start = time.process_time()
-            run(model, batch, media)
+            run(model, batch, features)
             seconds[name].append(time.process_time() - start)
     medians = {name: statistics.median(times) for name, times in seconds.items()}
     ratios = sorted(a / b for a, b in zip(seconds["separate"], seconds["shared"], strict=True))

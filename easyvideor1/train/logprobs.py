@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -13,23 +12,15 @@ from easyvideor1.errors import MismatchError, UsageError
 from easyvideor1.train.batch import Row
 from easyvideor1.train.shared_prefix import layer_types
 
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class MediaInputs:
-    """Patches of one prompt's media, images and videos apart, each in prompt order."""
-
-    image_patches: torch.Tensor | None = None
-    """[patches, patch values], all images one after another."""
-    image_grid_thw: torch.Tensor | None = None
-    """int64 [images, 3]."""
-    video_patches: torch.Tensor | None = None
-    video_grid_thw: torch.Tensor | None = None
+Features = Mapping[str, torch.Tensor]
+"""Visual arguments of one prompt under the model's names (pixel_values, image_grid_thw, pixel_values_videos,
+video_grid_thw), as data.encode.media_inputs makes them; only those the prompt has."""
 
 
 def response_logprobs(
     model: Any,
     row: Row,
-    media: Mapping[int, MediaInputs],
+    features: Mapping[int, Features],
     *,
     temperature: float = 1.0,
     keep_vision_in_graph: bool = False,
@@ -42,7 +33,7 @@ def response_logprobs(
 
     Args:
         model: a Qwen2-VL, Qwen2.5-VL, Qwen3-VL or Qwen3.5 `ForConditionalGeneration`, after `shared_prefix.enable`.
-        media: group index -> its patches; groups without media may be left out.
+        features: group index -> its visual arguments; groups without media may be left out.
         temperature: divides the logits.
         keep_vision_in_graph: run the vision tower on one empty patch, with weight zero, where the row has no media,
             so that all ranks of a sharded model do the same collectives.
@@ -56,7 +47,7 @@ def response_logprobs(
         UsageError: the model's layers cannot keep the sequences of the row apart.
     """
     _check_layers(model, row)
-    inputs = _media_inputs(model.config, row, media)
+    inputs = _visual_inputs(model.config, row, features)
     hidden = model.model(
         input_ids=row.input_ids, position_ids=row.position_ids, use_cache=False, row_layout=row.layout, **inputs
     ).last_hidden_state[0]
@@ -90,25 +81,24 @@ def _check_layers(model: Any, row: Row) -> None:
         )
 
 
-def _media_inputs(config: Any, row: Row, media: Mapping[int, MediaInputs]) -> dict[str, torch.Tensor]:
+def _visual_inputs(config: Any, row: Row, features: Mapping[int, Features]) -> dict[str, torch.Tensor]:
     """The visual arguments of the model's forward: the media of each segment, in row order."""
-    parts = [media.get(segment.group, MediaInputs()) for segment in row.segments]
+    parts = [features.get(segment.group, {}) for segment in row.segments]
     merge = config.vision_config.spatial_merge_size
     ids_by_segment = row.input_ids[0].split([segment.num_tokens for segment in row.segments])
+    kinds = (
+        ("image", config.image_token_id, "pixel_values", "image_grid_thw"),
+        ("video", config.video_token_id, "pixel_values_videos", "video_grid_thw"),
+    )
     for segment, ids, part in zip(row.segments, ids_by_segment, parts, strict=True):
-        for kind, token, patches, grid in (
-            ("image", config.image_token_id, part.image_patches, part.image_grid_thw),
-            ("video", config.video_token_id, part.video_patches, part.video_grid_thw),
-        ):
-            _check_counts(segment.sample_id, kind, int((ids == token).sum()), patches, grid, merge)
-    device = row.input_ids.device
-    inputs = {
-        "pixel_values": _joined([part.image_patches for part in parts], device),
-        "image_grid_thw": _joined([part.image_grid_thw for part in parts], device),
-        "pixel_values_videos": _joined([part.video_patches for part in parts], device),
-        "video_grid_thw": _joined([part.video_grid_thw for part in parts], device),
+        for kind, token, patches, grid in kinds:
+            _check_counts(segment.sample_id, kind, int((ids == token).sum()), part.get(patches), part.get(grid), merge)
+    return {
+        name: torch.cat(present).to(row.input_ids.device)
+        for _, _, *names in kinds
+        for name in names
+        if (present := [part[name] for part in parts if name in part])
     }
-    return {name: tensor for name, tensor in inputs.items() if tensor is not None}
 
 
 def _check_counts(
@@ -123,11 +113,6 @@ def _check_counts(
             where=f"sample {sample_id}",
             remedy="build the prompt and its patches from the same plan; a response must not hold vision tokens",
         )
-
-
-def _joined(tensors: Sequence[torch.Tensor | None], device: torch.device) -> torch.Tensor | None:
-    present = [tensor for tensor in tensors if tensor is not None]
-    return torch.cat(present).to(device) if present else None
 
 
 def _empty_vision(model: Any) -> torch.Tensor:

@@ -15,7 +15,7 @@ from easyvideor1.config import OptimizerConfig
 from easyvideor1.errors import RunError
 from easyvideor1.report.metrics import Tally
 from easyvideor1.train.batch import Batch, Row
-from easyvideor1.train.logprobs import MediaInputs, response_logprobs
+from easyvideor1.train.logprobs import Features, response_logprobs
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,8 +23,8 @@ class Minibatch:
     """What one optimizer step learns from."""
 
     batch: Batch
-    features: Mapping[int, Mapping[str, torch.Tensor]]
-    """Index of a group in the batch -> its visual arguments (pixel_values, image_grid_thw, ...)."""
+    features: Mapping[int, Features]
+    """Index of a group in the batch -> its visual arguments."""
     normalizer: float
     """Divides the summed loss of all rows (see algo.credit.normalizer)."""
 
@@ -124,16 +124,7 @@ class Policy:
             return [self._forward(row, work)[0] for row in work.batch.rows]
 
     def _forward(self, row: Row, work: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
-        media = {
-            index: MediaInputs(
-                image_patches=features.get("pixel_values"),
-                image_grid_thw=features.get("image_grid_thw"),
-                video_patches=features.get("pixel_values_videos"),
-                video_grid_thw=features.get("video_grid_thw"),
-            )
-            for index, features in work.features.items()
-        }
-        return response_logprobs(self.model, row.to(self.model.device), media, temperature=self._temperature)
+        return response_logprobs(self.model, row.to(self.model.device), work.features, temperature=self._temperature)
 
 
 def scheduled_rate(config: OptimizerConfig, *, step: int, total_steps: int) -> float:

@@ -30,14 +30,7 @@ def examples(model):
     made = []
     for index, kinds in enumerate(media):
         case = tiny_case(model, name=str(index), lengths=[1], text_len=3 + 2 * index, seed=index, **kinds)
-        names = {
-            "pixel_values": case.media.image_patches,
-            "image_grid_thw": case.media.image_grid_thw,
-            "pixel_values_videos": case.media.video_patches,
-            "video_grid_thw": case.media.video_grid_thw,
-        }
-        features = {name: tensor for name, tensor in names.items() if tensor is not None}
-        made.append(Example(prompt=case.group.prompt, clips=(), features=features))
+        made.append(Example(prompt=case.group.prompt, clips=(), features=case.features))
     return made
 
 

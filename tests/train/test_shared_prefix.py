@@ -12,7 +12,7 @@ from tiny_models import IMAGE, plain_logprobs, tiny_case, tiny_model
 from easyvideor1.errors import MismatchError, UsageError
 from easyvideor1.train import shared_prefix
 from easyvideor1.train.batch import pack
-from easyvideor1.train.logprobs import MediaInputs, response_logprobs
+from easyvideor1.train.logprobs import response_logprobs
 from easyvideor1.train.shared_prefix import RowLayout, lay_out
 
 LOGPROB_TOLERANCE, GRADIENT_TOLERANCE = 1e-5, 1e-4
@@ -44,11 +44,11 @@ def packed(model, cases, **options):
     batch = pack([case.group for case in cases], **options)
     if options["tokens_per_row"] == WHOLE_BATCH:
         assert len(batch.rows) == 1
-    media = {index: case.media for index, case in enumerate(cases)}
+    features = {index: case.features for index, case in enumerate(cases)}
     names = [(case.group.prompt.sample.id, i) for case in cases for i in range(len(case.group.rollouts))]
     found, losses = {}, []
     for row in batch.rows:
-        logprobs, _ = response_logprobs(model, row, media)
+        logprobs, _ = response_logprobs(model, row, features)
         losses.append((logprobs * row.tokens.advantages * row.tokens.weights).sum())
         for sequence in row.tokens.sequence.unique().tolist():
             found[names[sequence]] = logprobs[row.tokens.sequence == sequence].detach()
@@ -118,7 +118,7 @@ def one_row():
         tiny_case(model, name="b", lengths=[2, 4], seed=2),
     ]
     (row,) = pack([case.group for case in cases], tokens_per_row=1000, shared_prefix=True).rows
-    media = {0: cases[0].media}
+    media = {0: cases[0].features}
     return model, row, media, forward(model, row, media)
 
 
@@ -218,7 +218,7 @@ def test_missing_features_name_the_sample(one_row):
     model, row, media, _ = one_row
     with pytest.raises(MismatchError, match=r"sample a: 2 video placeholders need 8 patches, but there are 0"):
         forward(model, row, {})
-    short = MediaInputs(video_patches=media[0].video_patches[:-1], video_grid_thw=media[0].video_grid_thw)
+    short = media[0] | {"pixel_values_videos": media[0]["pixel_values_videos"][:-1]}
     with pytest.raises(MismatchError, match=r"sample a: .* but there are 7"):
         forward(model, row, {0: short})
 

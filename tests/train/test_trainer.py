@@ -53,14 +53,7 @@ class MadePreparer:
         return ()
 
     def example(self, prompt, clips):
-        media = self.cases[prompt.sample.id].media
-        names = {
-            "pixel_values": media.image_patches,
-            "image_grid_thw": media.image_grid_thw,
-            "pixel_values_videos": media.video_patches,
-            "video_grid_thw": media.video_grid_thw,
-        }
-        return Example(prompt=prompt, clips=clips, features={k: v for k, v in names.items() if v is not None})
+        return Example(prompt=prompt, clips=clips, features=self.cases[prompt.sample.id].features)
 
 
 def low_tokens(pairs):
@@ -98,8 +91,8 @@ def made_trainer(config, *, engine=None, score=low_tokens, bad=(), evaluate=None
     return Trainer(
         config,
         samples=preparer.samples,
-        prepare=preparer,  # type: ignore[arg-type]
-        engine=engine or HFEngine(model, ENCODER, rows_per_batch=16),  # type: ignore[arg-type]
+        prepare=preparer,
+        engine=engine or HFEngine(model, ENCODER, rows_per_batch=16),
         policy=policy,
         recipe=algorithm,
         score=score,

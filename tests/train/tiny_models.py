@@ -15,7 +15,7 @@ from transformers import (
     Qwen3VLForConditionalGeneration,
 )
 
-from easyvideor1.train.logprobs import MediaInputs
+from easyvideor1.train.logprobs import Features
 from easyvideor1.types import Group, Prompt, Rollout, Sample, StopReason
 
 IMAGE, VIDEO, START, END = 90, 91, 92, 93
@@ -74,10 +74,10 @@ def tiny_model(family: str, seed: int = 0):
 
 @dataclass
 class Case:
-    """A group, its media, and the same for a plain forward."""
+    """A group and its visual arguments."""
 
     group: Group
-    media: MediaInputs
+    features: Features
 
 
 def tiny_case(model, *, name: str, lengths: list[int], images=(), videos=(), text_len: int = 5, seed: int = 0) -> Case:
@@ -100,17 +100,16 @@ def tiny_case(model, *, name: str, lengths: list[int], images=(), videos=(), tex
             ids += [START] + [VIDEO] * (t * h * w // 4) + [END]
     ids += rng.integers(0, NUM_TEXT_IDS, 3).tolist()
     types = np.array([{IMAGE: 1, VIDEO: 2}.get(token, 0) for token in ids])
-    media = MediaInputs(
-        image_patches=_patches(images, rng),
-        image_grid_thw=torch.tensor(images) if images else None,
-        video_patches=_patches(videos, rng),
-        video_grid_thw=torch.tensor(videos) if videos else None,
-    )
+    features: dict[str, torch.Tensor] = {}
+    if images:
+        features |= {"pixel_values": _patches(images, rng), "image_grid_thw": torch.tensor(images)}
+    if videos:
+        features |= {"pixel_values_videos": _patches(videos, rng), "video_grid_thw": torch.tensor(videos)}
     positions, _ = model.model.get_rope_index(
         torch.tensor([ids]),
         mm_token_type_ids=torch.tensor(types)[None],
-        image_grid_thw=media.image_grid_thw,
-        video_grid_thw=media.video_grid_thw,
+        image_grid_thw=features.get("image_grid_thw"),
+        video_grid_thw=features.get("video_grid_thw"),
     )
     prompt = Prompt(
         sample=Sample(id=name, problem_type="numerical", problem="", answer=""),
@@ -131,7 +130,7 @@ def tiny_case(model, *, name: str, lengths: list[int], images=(), videos=(), tex
     )
     advantages = tuple(rng.normal(size=len(lengths)).tolist())
     group = Group(prompt=prompt, rollouts=rollouts, advantages=advantages, weights=(1.0,) * len(lengths))
-    return Case(group=group, media=media)
+    return Case(group=group, features=features)
 
 
 def _patches(grids, rng) -> torch.Tensor | None:
@@ -143,7 +142,7 @@ def _patches(grids, rng) -> torch.Tensor | None:
 
 def plain_logprobs(model, case: Case) -> list[torch.Tensor]:
     """[N] log-probs of each response by an ordinary padded batch, positions left to Transformers."""
-    prompt, media, n = case.group.prompt, case.media, len(case.group.rollouts)
+    prompt, n = case.group.prompt, len(case.group.rollouts)
     lengths = [len(rollout.token_ids) for rollout in case.group.rollouts]
     total = len(prompt) + max(lengths)
     ids, mask = torch.zeros(n, total, dtype=torch.int64), torch.zeros(n, total, dtype=torch.int64)
@@ -153,18 +152,12 @@ def plain_logprobs(model, case: Case) -> list[torch.Tensor]:
         ids[i, : len(sequence)], mask[i, : len(sequence)] = torch.tensor(sequence), 1
         types[i, : len(prompt)] = torch.from_numpy(prompt.token_types)
 
-    def each(tensor):
-        return None if tensor is None else tensor.repeat(n, 1)
-
     logits = model(
         input_ids=ids,
         attention_mask=mask,
         mm_token_type_ids=types,
-        pixel_values=each(media.image_patches),
-        image_grid_thw=each(media.image_grid_thw),
-        pixel_values_videos=each(media.video_patches),
-        video_grid_thw=each(media.video_grid_thw),
         use_cache=False,
+        **{name: tensor.repeat(n, 1) for name, tensor in case.features.items()},
     ).logits
     start = len(prompt)
     return [
