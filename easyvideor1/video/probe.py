@@ -142,7 +142,7 @@ def _header(
 
 @contextmanager
 def opened(source: Source, *, is_header_enough: bool = False) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """The container and its best video stream; closed at the end.
+    """The container and its video stream with the largest picture (the first of equals); closed at the end.
 
     Args:
         is_header_enough: do not decode a frame to learn its format, where the container is MP4.
@@ -156,15 +156,19 @@ def opened(source: Source, *, is_header_enough: bool = False) -> Iterator[tuple[
     except (av.error.FFmpegError, OSError) as error:
         raise _unopened(source, error) from None
     with container:
-        stream = container.streams.best("video")
-        if stream is None or _is_cover(stream):
-            stream = next((other for other in container.streams.video if not _is_cover(other)), None)
+        streams = [stream for stream in container.streams.video if not _is_cover(stream)]
+        # Not FFmpeg's "best": that one depends on how much of the file was read to find out.
+        stream = max(streams, key=_num_pixels, default=None)
         if stream is None:
             kinds = ", ".join(sorted({other.type for other in container.streams})) or "none"
             raise MediaError(f"no video stream (streams: {kinds}; a cover picture is no video)", where=source.name)
         if stream.codec_context is None:
             raise MediaError("no decoder for its codec in this build of PyAV", where=source.name)
         yield container, cast(VideoStream, stream)
+
+
+def _num_pixels(stream: VideoStream) -> int:
+    return stream.codec_context.width * stream.codec_context.height if stream.codec_context else -1
 
 
 def _is_cover(stream: Any) -> bool:
@@ -271,7 +275,7 @@ def _promised_s(container: InputContainer, stream: VideoStream) -> float:
     if stream.duration:
         return float(stream.duration * cast(Fraction, stream.time_base))
     if container.duration and len(container.streams) == 1:
-        return container.duration / av.time_base
+        return (container.duration - max(container.start_time or 0, 0)) / av.time_base
     return 0.0
 
 
