@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from kinds import KINDS, Kind
+from kinds import CODECS, KINDS, Kind
 from make_clips import read_number
 
 from easyvideor1.errors import MediaError
@@ -61,6 +61,15 @@ def check(kind: Kind, plan: MediaPlan, clip: Clip) -> None:
         red, blue = clip.frames[0, :, 2:6, 2:6].mean((1, 2)), clip.frames[0, :, -6:-2, -6:-2].mean((1, 2))
         assert red.argmax() == 0, red
         assert blue.argmax() == 2, blue
+
+
+@pytest.mark.parametrize("kind", CODECS, ids=lambda kind: kind.name)
+def test_single_frames_asked_in_any_order_are_those_frames(kind: Kind, tmp_path):
+    path = str(kind.make(tmp_path))
+    for number in (23, 3, 17, 0, 28):
+        plan, clip = seen(path=path, start_s=number / 10, end_s=number / 10 + 0.05)
+        assert plan.times_s == pytest.approx((0.0,), abs=1e-3)
+        assert read_number(clip.frames[0]) == pytest.approx(number, abs=0.8)
 
 
 def test_there_are_kinds_enough():
