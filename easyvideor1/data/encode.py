@@ -156,10 +156,6 @@ class Encoder:
             plans=tuple(plans),
         )
 
-    def prompt_tokens(self, sample: Sample, plans: Sequence[MediaPlan], text: str) -> int:
-        """Length of the prompt, vision tokens included; raises as `encode` does."""
-        return len(self.encode(sample, plans, text))
-
     def response_ids(self, text: str) -> tuple[int, ...]:
         """Ids of a response, the end of the turn included; control tokens written in the text stay text.
 

@@ -67,5 +67,15 @@ def test_positions_are_those_of_the_model_for_media_in_any_order(family):
         np.testing.assert_array_equal(positions(runs), expected[:, 0].numpy())
 
 
+def test_time_is_multiplied_in_the_models_precision():
+    # 8 frames at 24 per second are 25/3 positions: rounded once, 15 steps would fall just below 125.
+    interval = time_interval(POSITIONS_PER_S, 8 / 24)
+    runs = [Run(token_type=VIDEO, num_tokens=16, grid_thw=(16, 1, 1), interval=interval)]
+    types = torch.full((1, 16), VIDEO)
+    grid, seconds = torch.tensor([[16, 2, 2]]), torch.tensor([8 / 24])
+    expected, _ = model("qwen2_5_vl").get_rope_index(types, types, video_grid_thw=grid, second_per_grid_ts=seconds)
+    np.testing.assert_array_equal(positions(runs), expected[:, 0].numpy())
+
+
 def test_no_tokens_have_no_positions():
     assert positions([]).shape == (3, 0)
