@@ -1,0 +1,107 @@
+"""`cache stats|verify|gc|export` on small made-up entries."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from easyvideor1.cli import main
+from easyvideor1.types import Clip
+from easyvideor1.video.cache import entries
+from easyvideor1.video.clip_file import read_clip
+from easyvideor1.video.codecs import CODECS, codec_of_file
+
+HALF_DAY_S = 43_200.0
+
+
+def fill(folder: Path, num_entries: int = 3, codec: str = "raw") -> list[Path]:
+    """Entries of equal size, the first unused for longest."""
+    paths = []
+    for number in range(num_entries):
+        frames = np.random.default_rng(number).integers(0, 256, (2, 3, 32, 32), dtype=np.uint8)
+        clip = Clip(frames=frames, times_s=(0.0, 0.5), source_fps=2.0, duration_s=1.0, backend="fake")
+        key = f"{number}a{number}b"
+        path = folder / key[:2] / f"{key}.{CODECS[codec].name}.v1.safetensors"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        CODECS[codec].write(path, clip)
+        used_s = time.time() - HALF_DAY_S * (num_entries - number)
+        os.utime(path, (used_s, used_s))
+        paths.append(path)
+    return paths
+
+
+def answer(capsys, *words) -> tuple[int, dict]:
+    code = main(["cache", *map(str, words), "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_stats_count_entries_and_bytes_by_codec(capsys, tmp_path):
+    paths = fill(tmp_path) + fill(tmp_path, 2, "jpeg")
+    code, stats = answer(capsys, "stats", tmp_path)
+    assert code == 0
+    assert (stats["entries"], stats["bytes"]) == (5, sum(path.stat().st_size for path in paths))
+    assert {name: counts["entries"] for name, counts in stats["by_codec"].items()} == {"raw": 3, CODECS["jpeg"].name: 2}
+    assert stats["unused_for_days_max"] == pytest.approx(1.5, abs=0.01)
+
+
+def test_verify_names_damaged_entries_and_removes_them_when_told(capsys, tmp_path):
+    paths = fill(tmp_path)
+    assert answer(capsys, "verify", tmp_path)[0] == 0
+    content = bytearray(paths[1].read_bytes())
+    content[-1] ^= 1
+    paths[1].write_bytes(content)
+    code, found = answer(capsys, "verify", tmp_path)
+    assert (code, list(found["damaged"]), found["entries"]) == (1, [str(paths[1])], 3)
+    assert paths[1].exists()
+    code, found = answer(capsys, "verify", tmp_path, "--remove")
+    assert (code, found["removed"]) == (0, 1)
+    assert not paths[1].exists()
+
+
+def test_gc_removes_by_age_by_size_and_what_no_version_reads(capsys, tmp_path):
+    paths = fill(tmp_path)
+    stale = paths[2].with_name("2a2b.raw.v0.safetensors")
+    stale.write_bytes(b"old")
+    leftover = paths[0].with_name(".x.host-1-ab.tmp")
+    leftover.write_bytes(b"part")
+    os.utime(leftover, (0, 0))
+    _, result = answer(capsys, "gc", tmp_path)
+    assert (result["removed_entries"], result["removed_leftovers"]) == (1, 1)
+    assert not stale.exists()
+    _, result = answer(capsys, "gc", tmp_path, "--unused-days", "1.2")
+    assert result["removed_entries"] == 1
+    assert [path.exists() for path in paths] == [False, True, True]
+    _, result = answer(capsys, "gc", tmp_path, "--max-bytes", "1K")
+    assert [path.exists() for path in paths] == [False, False, True]
+
+
+def test_export_repacks_without_changing_a_pixel(capsys, tmp_path):
+    paths = fill(tmp_path / "a")
+    code, result = answer(capsys, "export", tmp_path / "a", "--out", tmp_path / "b", "--codec", "zstd")
+    assert (code, result["copied_entries"]) == (0, 3)
+    assert (
+        answer(capsys, "export", tmp_path / "a", "--out", tmp_path / "b", "--codec", "zstd")[1]["copied_entries"] == 0
+    )
+    back = sorted(
+        (codec_of_file(entry.path).read(entry.path) for entry in entries(tmp_path / "b")), key=lambda c: c.frames.sum()
+    )
+    there = sorted((read_clip(path) for path in paths), key=lambda c: c.frames.sum())
+    assert all(np.array_equal(one.frames, other.frames) for one, other in zip(back, there, strict=True))
+
+
+def test_lossy_entries_are_not_passed_off_as_exact(capsys, tmp_path):
+    fill(tmp_path / "a", codec="jpeg")
+    assert main(["cache", "export", str(tmp_path / "a"), "--out", str(tmp_path / "b")]) == 1
+    assert "lossy" in capsys.readouterr().err
+    assert main(["cache", "export", str(tmp_path / "a"), "--out", str(tmp_path / "b"), "--codec", "jpeg"]) == 0
+
+
+def test_a_folder_that_is_not_there_is_wrong_usage(capsys, tmp_path):
+    assert main(["cache", "stats", str(tmp_path / "none")]) == 2
+    assert main(["cache", "gc", str(tmp_path), "--max-bytes", "1K"]) == 0
+    with pytest.raises(SystemExit) as exit_:
+        main(["cache", "gc", str(tmp_path), "--max-bytes", "much"])
+    assert exit_.value.code == 2
