@@ -63,9 +63,14 @@ class Scene:
     texture_seed: int
 
 
-def draw(scene: Scene, time_s: float, *, side_px: int) -> np.ndarray:
-    """The picture at one moment: uint8 [H, W, 3], H = W = side_px."""
-    image = Image.fromarray(background(scene, side_px=side_px))
+def draw(scene: Scene, times_s: Sequence[float], *, side_px: int) -> np.ndarray:
+    """The pictures at the given times: uint8 [T, H, W, 3], H = W = side_px."""
+    empty = Image.fromarray(background(scene, side_px=side_px))
+    return np.stack([_draw_things(scene, time_s, empty.copy()) for time_s in times_s])
+
+
+def _draw_things(scene: Scene, time_s: float, image: Image.Image) -> np.ndarray:
+    side_px = image.width
     pen = ImageDraw.Draw(image)
     for thing in scene.things:
         if not thing.is_visible(time_s):
@@ -98,11 +103,6 @@ def background(scene: Scene, *, side_px: int) -> np.ndarray:
     return np.repeat(np.clip(grey, 0, 255).astype(np.uint8)[:, :, None], 3, axis=2)
 
 
-def frames(scene: Scene, times_s: Sequence[float], *, side_px: int) -> np.ndarray:
-    """The pictures at the given times: uint8 [T, 3, H, W]."""
-    return np.stack([draw(scene, time_s, side_px=side_px).transpose(2, 0, 1) for time_s in times_s])
-
-
 def write_clip(scene: Scene, path: Path, *, side_px: int) -> None:
     """Encode the scene as H.264 in an mp4 file, the same bytes for the same scene and encoder."""
     with av.open(str(path), "w") as container:
@@ -110,12 +110,12 @@ def write_clip(scene: Scene, path: Path, *, side_px: int) -> None:
         stream.width = stream.height = side_px
         stream.pix_fmt = "yuv420p"
         stream.codec_context.thread_count = 1  # frame threads would make the bytes depend on the machine
-        for index in range(round(scene.duration_s * FPS)):
-            picture = av.VideoFrame.from_ndarray(draw(scene, index / FPS, side_px=side_px), "rgb24")
-            container.mux(stream.encode(picture))
+        times_s = [index / FPS for index in range(round(scene.duration_s * FPS))]
+        for picture in draw(scene, times_s, side_px=side_px):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, "rgb24")))
         container.mux(stream.encode())
 
 
 def write_image(scene: Scene, path: Path, *, side_px: int) -> None:
     """Write the scene at time 0 as PNG."""
-    Image.fromarray(draw(scene, 0.0, side_px=side_px)).save(path)
+    Image.fromarray(draw(scene, (0.0,), side_px=side_px)[0]).save(path)

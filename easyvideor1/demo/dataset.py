@@ -22,8 +22,8 @@ class SplitSize:
 
 
 SPLITS = {
-    "train": SplitSize(videos=170, images=40, texts=50),
-    "validation": SplitSize(videos=70, images=20, texts=20),
+    "train": SplitSize(videos=170, images=40, texts=16),
+    "validation": SplitSize(videos=70, images=20, texts=8),
 }
 
 

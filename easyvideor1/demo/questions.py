@@ -58,9 +58,8 @@ def image_exam(rng: Random) -> Exam:
 
 
 def text_exam(rng: Random) -> Exam:
-    """One question that needs no picture."""
-    make: Callable[[Random], Question] = rng.choice((_sum, _comparison, _word))
-    return Exam(scene=None, questions=(make(rng),))
+    """Three questions that need no picture."""
+    return Exam(scene=None, questions=(_sum(rng), _comparison(rng), _word(rng)))
 
 
 def _motion(rng: Random) -> Exam:
@@ -101,7 +100,14 @@ def _motion(rng: Random) -> Exam:
             wrong=[name for name in DIRECTIONS if name != way],
             reason=reason,
         ),
-        _colour(rng, things),
+        _choice(
+            rng,
+            family="colour",
+            problem="What colour is the moving shape?",
+            right=mover.colour,
+            wrong=rng.sample([name for name in COLOURS if name != mover.colour], 3),
+            reason=f"The moving shape is {mover.colour}.",
+        ),
         _boolean("motion", f"Does the {mover.name} move {told_way}?", is_true=told_way == way, reason=reason),
     )
     return Exam(scene=_scene(rng, things, duration_s), questions=questions)
@@ -120,18 +126,17 @@ def _events(rng: Random) -> Exam:
         end = min(half_steps, start + rng.randint(2, 5))
         things.append(Thing(colour=colour, shape=shape, x=x, y=y, radius=RADIUS, start_s=start / 2, end_s=end / 2))
     first, second = things
-    absent = [f"{colour} {shape}" for colour in COLOURS for shape in SHAPES]
-    absent = [name for name in absent if name not in (first.name, second.name)]
+    absent = [name for name in COLOURS if name not in (first.colour, second.colour)]
     told, other = (first, second) if rng.random() < YES_FRAC else (second, first)
     timed = rng.choice(things)
-    reason = f"The {first.name} comes first."
+    reason = f"The {first.colour} one comes first."
     questions = (
         _choice(
             rng,
             family="order",
-            problem="Which shape appears first?",
-            right=first.name,
-            wrong=[second.name, *rng.sample(absent, 2)],
+            problem="Which colour appears first?",
+            right=first.colour,
+            wrong=[second.colour, *rng.sample(absent, 2)],
             reason=reason,
         ),
         Question(
@@ -155,22 +160,23 @@ def _crowd_clip(rng: Random) -> Exam:
 def _crowd(rng: Random, *, duration_s: float) -> Exam:
     count = rng.choices(tuple(COUNT_WEIGHTS), weights=tuple(COUNT_WEIGHTS.values()))[0]
     cells = rng.sample([(x, y) for x in (0.2, 0.5, 0.8) for y in (0.2, 0.5, 0.8)], count)
-    names = rng.sample([(colour, shape) for colour in COLOURS for shape in SHAPES], count + 3)
+    colours = rng.sample(tuple(COLOURS), len(COLOURS))
+    seen, absent = colours[:count], colours[count:]
     drift = rng.uniform(-0.06, 0.06) / max(duration_s, 1.0)
     things = [
         Thing(
             colour=colour,
-            shape=shape,
+            shape=rng.choice(SHAPES),
             radius=SMALL_RADIUS,
             dx_per_s=drift if duration_s else 0.0,
             x=x + rng.uniform(-0.03, 0.03),
             y=y + rng.uniform(-0.03, 0.03),
         )
-        for (colour, shape), (x, y) in zip(names[:count], cells, strict=True)
+        for colour, (x, y) in zip(seen, cells, strict=True)
     ]
     is_there = rng.random() < YES_FRAC
-    colour, shape = rng.choice(names[:count] if is_there else names[count:])
-    there = f"There is a {colour} {shape}." if is_there else f"There is no {colour} {shape}."
+    colour = rng.choice(seen if is_there else absent)
+    there = f"There is a {colour} shape." if is_there else f"There is no {colour} shape."
     noun = "shape is" if count == 1 else "shapes are"
     questions = (
         Question(
@@ -180,11 +186,20 @@ def _crowd(rng: Random, *, duration_s: float) -> Exam:
             answer=str(count),
             reason=f"{count} {noun} there.",
         ),
-        _boolean("existence", f"Is there a {colour} {shape}?", is_true=is_there, reason=there),
+        _boolean("existence", f"Is there a {colour} shape?", is_true=is_there, reason=there),
     )
-    lone = [thing for thing in things if sum(other.shape == thing.shape for other in things) == 1]
-    if lone:
-        questions += (_colour(rng, lone),)
+    if len(absent) >= 3:
+        right = rng.choice(seen)
+        questions += (
+            _choice(
+                rng,
+                family="seen",
+                problem="Which colour is there?",
+                right=right,
+                wrong=rng.sample(absent, 3),
+                reason=f"There is a {right} shape.",
+            ),
+        )
     return Exam(scene=_scene(rng, things, duration_s), questions=questions)
 
 
@@ -218,18 +233,6 @@ def _word(rng: Random) -> Question:
         right=colour,
         wrong=rng.sample(WORDS, 3),
         reason=f"The word {colour} names a colour.",
-    )
-
-
-def _colour(rng: Random, things: list[Thing] | tuple[Thing, ...]) -> Question:
-    thing = rng.choice(things)
-    return _choice(
-        rng,
-        family="colour",
-        problem=f"What colour is the {thing.shape}?",
-        right=thing.colour,
-        wrong=rng.sample([name for name in COLOURS if name != thing.colour], 3),
-        reason=f"The {thing.shape} is {thing.colour}.",
     )
 
 

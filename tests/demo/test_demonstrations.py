@@ -1,0 +1,45 @@
+import json
+from collections import Counter
+from random import Random
+
+from easyvideor1.demo.demonstrations import HASTY_ANSWERS, HASTY_FRAC, HASTY_REASON, careful, usual
+from easyvideor1.demo.questions import Question, text_exam, video_exam
+
+COUNT = Question(
+    family="count", problem_type="numerical", problem="How many?", answer="3", reason="3 shapes are there."
+)
+
+
+def questions(count: int) -> list[Question]:
+    rng = Random(5)
+    return [question for _ in range(count) for question in (*video_exam(rng).questions, *text_exam(rng).questions)]
+
+
+def test_a_careful_answer_states_what_is_seen_and_is_right():
+    assert careful(COUNT, Random(0)) == "<think>3 shapes are there.</think><answer>3</answer>"
+
+
+def test_hasty_answers_are_the_announced_share_and_do_not_depend_on_the_question():
+    rng = Random(0)
+    said = [(question, usual(question, rng)) for question in questions(200)]
+    hasty = [(question, text) for question, text in said if HASTY_REASON in text]
+    assert abs(len(hasty) / len(said) - HASTY_FRAC) < 0.05
+    answers = Counter((question.problem_type, text.rpartition("</think>")[2]) for question, text in hasty)
+    tagged = {(name, f"<answer>{answer}</answer>") for name, answer in HASTY_ANSWERS.items()}
+    bare = set(HASTY_ANSWERS.items())
+    assert tagged <= set(answers) <= tagged | bare
+
+
+def test_some_counts_are_off_by_one_and_the_reason_says_the_same_number():
+    rng = Random(1)
+    said = Counter(text for text in (usual(COUNT, rng) for _ in range(600)) if HASTY_REASON not in text)
+    assert {
+        "<think>4 shapes are there.</think><answer>4</answer>",
+        "<think>2 shapes are there.</think><answer>2</answer>",
+    } <= set(said)
+    assert said.most_common(1)[0][0] == careful(COUNT, rng)
+
+
+def test_a_hasty_time_span_is_well_formed():
+    start, end = json.loads(HASTY_ANSWERS["temporal grounding"])["time"]
+    assert 0 <= start < end <= 3
