@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from math import ceil
 from pathlib import Path
 
 import av
@@ -21,22 +22,31 @@ def real_clips() -> dict[str, Path]:
 
 
 def repeated(source: Path, target: Path, *, duration_s: float) -> Path:
-    """A file that plays `source` again and again, its packets copied, until it lasts `duration_s`."""
+    """An H.264 file of `source` played again and again until it lasts `duration_s`, a key frame every two seconds.
+
+    The source is encoded once; after that its packets are copied, shifted in time.
+    """
+    with av.open(str(source)) as container:
+        rate = container.streams.video[0].average_rate
+        frames = list(container.decode(video=0))
+    assert rate is not None
     with av.open(str(target), "w") as out:
-        stream_out, shift = None, 0
-        while True:
-            with av.open(str(source)) as container:
-                stream = container.streams.video[0]
-                if stream_out is None:
-                    stream_out = out.add_stream_from_template(stream)
-                assert stream.time_base is not None
-                end = shift
-                for packet in container.demux(stream):
-                    if packet.dts is None or packet.pts is None:
-                        continue
-                    end = max(end, shift + packet.pts + (packet.duration or 0))
-                    packet.pts, packet.dts, packet.stream = packet.pts + shift, packet.dts + shift, stream_out
-                    out.mux(packet)
-                shift = end
-                if float(shift * stream.time_base) >= duration_s:
-                    return target
+        stream = out.add_stream("libx264", rate=rate)
+        stream.width, stream.height, stream.pix_fmt = frames[0].width, frames[0].height, "yuv420p"
+        stream.options = {"preset": "veryfast", "crf": "22"}
+        stream.gop_size = round(2 * rate)
+        packets = []
+        for number, frame in enumerate(frames):
+            frame.pts, frame.time_base = number, 1 / rate
+            frame.pict_type = 0
+            packets += stream.encode(frame)
+        packets += stream.encode()
+        content = [(bytes(packet), packet.pts, packet.dts, packet.is_keyframe, packet.time_base) for packet in packets]
+        for turn in range(ceil(duration_s * rate / len(frames))):
+            for data, pts, dts, is_keyframe, time_base in content:
+                packet = av.Packet(data)
+                shift = round(turn * len(frames) / rate / time_base)
+                packet.pts, packet.dts, packet.time_base = pts + shift, dts + shift, time_base
+                packet.is_keyframe, packet.stream = is_keyframe, stream
+                out.mux(packet)
+    return target
