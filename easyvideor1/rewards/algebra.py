@@ -94,9 +94,9 @@ def same_math(answer: str, gold: str) -> bool:
     if len(answer) > MAX_CHARS:
         return False
     gold_row, row = _row(gold), _row(answer)
-    if gold_row or row:
-        return bool(gold_row and row) and _same_rows(row, gold_row)
-    return _same_single(answer, gold)
+    if gold_row is None and row is None:
+        return _same_single(answer, gold)
+    return gold_row is not None and row is not None and _same_rows(row, gold_row)
 
 
 def _tight(text: str) -> str:

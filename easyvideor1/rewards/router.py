@@ -12,7 +12,7 @@ from easyvideor1.rewards.parse import Response, read_response
 from easyvideor1.rewards.parts import format_part
 from easyvideor1.rewards.registry import REGISTRY, RewardFunction
 from easyvideor1.rewards.task import Task
-from easyvideor1.rewards.tasks import boolean, choice, math, number, preference, spatial, temporal, writing
+from easyvideor1.rewards.tasks import boolean, choice, code, math, number, preference, spatial, temporal, writing
 from easyvideor1.types import Sample, Score
 
 WEIGHTS: Mapping[str, float] = {"accuracy": 0.9, "format": 0.1}
@@ -30,6 +30,9 @@ TASKS: dict[str, Task] = {
     "open-ended": writing.OPEN_ENDED,
     "math": math.TASK,
     "ocr": writing.OCR,
+    "svg code": code.SVG,
+    "html code": code.HTML,
+    "python code": code.PYTHON,
     "preference": preference.TASK,
 }
 

@@ -1,0 +1,257 @@
+"""Drawings and pages: right ones score more than wrong ones, and nothing outside the text is touched."""
+
+import os
+import socket
+import sys
+
+import numpy as np
+import pytest
+
+from easyvideor1.errors import DataError
+from easyvideor1.rewards.pool import RewardPool
+from easyvideor1.rewards.raster import MARGIN, paint
+from easyvideor1.rewards.router import check, score
+from easyvideor1.rewards.svg import SIZE, read_svg
+from easyvideor1.rewards.svg_geometry import flatten
+from easyvideor1.types import Sample
+
+OPEN = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 200">'
+SCENE = (
+    f'{OPEN}<rect x="20" y="20" width="60" height="60" fill="red"/>'
+    '<circle cx="140" cy="140" r="40" fill="#0000ff"/><line x1="0" y1="190" x2="200" y2="190" stroke="black"/></svg>'
+)
+
+
+def judge(gold: str, answer: str, problem_type: str = "svg-code") -> float:
+    sample = Sample(id="s", problem_type=problem_type, problem="", answer=gold)
+    return score(sample, f"<answer>{answer}</answer>").parts["accuracy"]
+
+
+SAME_PICTURES = (
+    SCENE,
+    f"```svg\n{SCENE}\n```",
+    f"```xml\n{SCENE}\n```",
+    f"Here it is:\n{SCENE}\nEnjoy.",
+    f'<?xml version="1.0"?>\n<!-- a scene -->{SCENE}',
+    f'<?xml version="1.0"?><!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/x.dtd">{SCENE}',
+    SCENE.replace('fill="red"', 'fill="#ff0000"'),
+    SCENE.replace('fill="red"', 'style="fill: rgb(255, 0, 0)"'),
+    SCENE.replace("<rect", '<rect rx="0" opacity="1"'),
+    SCENE.replace('viewBox="0 0 200 200"', 'width="200" height="200"'),
+    SCENE.replace('viewBox="0 0 200 200"', 'viewBox="0,0,200,200" width="900px" height="900px"'),
+    SCENE.replace('<rect x="20" y="20" width="60" height="60" fill="red"/>', '<path fill="red" d="M20 20h60v60H20Z"/>'),
+    SCENE.replace('<rect x="20" y="20"', '<rect transform="translate(20,20)"'),
+    SCENE.replace('<rect x="20" y="20" width="60" height="60"', '<polygon points="20,20 80,20 80,80 20,80"'),
+    SCENE.replace("<rect", "<g fill='red'><rect").replace('fill="red"/>', "/></g>"),
+    SCENE.replace('fill="red"/>', 'class="a"/><style>.a{fill:red}</style>'),
+    SCENE.replace("<rect", '<defs><rect id="r"').replace('fill="red"/>', 'fill="red"/></defs><use href="#r"/>'),
+    SCENE.replace('<circle cx="140" cy="140" r="40"', '<ellipse cx="140" cy="140" rx="40" ry="40"'),
+)
+
+
+@pytest.mark.parametrize("answer", SAME_PICTURES)
+def test_the_same_picture_scores_about_one_however_it_is_written(answer):
+    assert judge(SCENE, answer) > 0.99
+
+
+def test_a_circle_of_arcs_is_a_circle():
+    arcs = '<path fill="#0000ff" d="M100 140 a40 40 0 1 1 80 0 a40 40 0 11-80 0z"/>'
+    assert judge(SCENE, SCENE.replace('<circle cx="140" cy="140" r="40" fill="#0000ff"/>', arcs)) > 0.98
+
+
+WORSE_PICTURES = {
+    "wrong colour": (SCENE.replace("red", "lime"), 0.3, 0.9),
+    "wrong place": (SCENE.replace('x="20" y="20"', 'x="120" y="20"'), 0.3, 0.8),
+    "one object missing": (SCENE.replace('<circle cx="140" cy="140" r="40" fill="#0000ff"/>', ""), 0.2, 0.85),
+    "blank": (OPEN + "</svg>", 0.0, 0.15),
+    "all black": (OPEN + '<rect width="200" height="200"/></svg>', 0.0, 0.35),
+    "something else": (OPEN + '<path d="M0 0L200 200L0 200Z" fill="orange"/></svg>', 0.0, 0.5),
+}
+
+
+@pytest.mark.parametrize("name", WORSE_PICTURES)
+def test_a_worse_picture_scores_less(name):
+    answer, low, high = WORSE_PICTURES[name]
+    assert low <= judge(SCENE, answer) <= high
+
+
+def test_nearer_pictures_score_more():
+    shifted = [judge(SCENE, SCENE.replace('x="20" y="20"', f'x="{20 + shift}" y="20"')) for shift in (0, 4, 15, 50)]
+    assert shifted == sorted(shifted, reverse=True)
+    assert shifted[1] > 0.85
+
+
+def test_a_right_background_alone_does_not_hide_wrong_objects():
+    sky = OPEN + '<rect width="200" height="200" fill="skyblue"/>'
+    gold = sky + '<circle cx="60" cy="60" r="30" fill="yellow"/></svg>'
+    assert judge(gold, sky + "</svg>") < 0.6
+    assert judge(gold, sky + '<circle cx="60" cy="60" r="28" fill="yellow"/></svg>') > 0.8
+
+
+NO_DRAWINGS = (
+    "", "no drawing", "<svg", "<svg><rect></svg>", SCENE[:-20], f"{OPEN}<rect></g></svg>", "<html></html>",
+    f"{OPEN}&nbsp;</svg>", f"{OPEN}<rect width=20/></svg>", '<svg viewBox="0 0 0 0"></svg>', "<svg>" * 4000,
+    f"{OPEN}{'<g>' * 500}{'</g>' * 500}</svg>", f"{OPEN}{'<g/>' * 6000}</svg>", '<svg viewBox="0 0 NaN 5"></svg>',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", NO_DRAWINGS)
+def test_text_that_is_no_moderate_drawing_scores_zero(answer):
+    assert judge(SCENE, answer) == 0
+
+
+@pytest.mark.parametrize("value", ["1e400", "-1e400", "NaN", "9" * 300, "1e308", "-5", "abc", "%", "1e9%"])
+def test_absurd_numbers_are_harmless(value):
+    rest = SCENE.removeprefix(OPEN)
+    for attribute in ('x="20"', 'r="40"', 'x2="200"', 'width="60"'):
+        name = attribute.split("=")[0]
+        assert 0 <= judge(SCENE, OPEN + rest.replace(attribute, f'{name}="{value}"')) <= 1
+    for tag in (
+        f'<path d="M0 0 L {value} 5 A {value} 3 0 1 1 9 {value} Z"/>',
+        f'<g transform="scale({value})"><rect width="9" height="9"/></g>',
+    ):
+        assert 0 <= judge(SCENE, f"{OPEN}{tag}</svg>") <= 1
+    assert 0 <= judge(SCENE, f'<svg width="{value}" height="{value}">{rest}') <= 1
+    assert 0 <= judge(SCENE, f'{OPEN}<line x2="99" stroke="red" stroke-width="{value}"/></svg>') <= 1
+    assert 0 <= judge(SCENE, f'{OPEN}<text x="9" y="9" font-size="{value}">hello</text></svg>') <= 1
+
+
+def test_painted_pixels_are_where_the_numbers_say():
+    picture = paint(read_svg('<svg viewBox="0 0 2 1"><rect x="1" width="1" height="1" fill="blue"/></svg>'))
+    assert picture.shape == (SIZE + 2 * MARGIN,) * 2 + (3,)
+    blue = np.all(picture == [0, 0, 1], axis=2)
+    rows, columns = np.nonzero(blue)
+    half = SIZE // 2
+    # Twice as wide as high: the lower and upper quarters of the square canvas stay white.
+    assert (rows.min(), rows.max()) == pytest.approx((MARGIN + half // 2, MARGIN + half + half // 2), abs=1)
+    assert (columns.min(), columns.max()) == pytest.approx((MARGIN + half, MARGIN + SIZE - 1), abs=1)
+
+
+def test_an_arc_ends_where_it_should_and_passes_its_top():
+    (path,) = flatten("path", {"d": "M0 0 A5 5 0 0 1 10 0"}, lambda text, _: float(text))
+    assert path.points[-1] == pytest.approx((10, 0), abs=1e-9)
+    assert min(y for _, y in path.points) == pytest.approx(-5, abs=1e-9)
+
+
+PAGE = (
+    "<!DOCTYPE html><html><head><title>Zoo</title></head>"
+    "<body><h1>Welcome</h1><ul><li>Lions</li><li>Bears</li></ul></body></html>"
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "low", "high"),
+    [
+        (PAGE, 1, 1),
+        (f"```html\n{PAGE}\n```", 1, 1),
+        (PAGE.replace("><", ">\n  <"), 1, 1),
+        (PAGE.replace("<h1>", '<h1 class="big">'), 1, 1),
+        (PAGE.replace("Bears", "Apes"), 0.8, 0.95),
+        (PAGE.replace("Welcome", "x").replace("Lions", "y").replace("Bears", "z").replace("Zoo", "w"), 0.4, 0.6),
+        (PAGE.replace("<li>Bears</li>", ""), 0.8, 0.97),
+        ("<html><head><title><body><h1><ul><li><li>" + "x" * 90, 0, 0.5),
+        ("<div>Welcome</div>", 0, 0.5),
+        ("Sorry, I cannot.", 0, 0),
+        ("", 0, 0),
+        ("<" * 5000, 0, 0.1),
+        ("<div>" * 3000, 0, 0.1),
+    ],
+)
+def test_pages_are_compared_by_tree_and_words(answer, low, high):
+    assert low <= judge(PAGE, answer, "html-code") <= high
+
+
+def test_scripts_and_styles_of_pages_are_not_visible_words():
+    assert judge(PAGE, PAGE.replace("<body>", "<body><script>Lions()</script>"), "html-code") > 0.9
+
+
+@pytest.mark.parametrize(
+    ("answer", "accuracy"),
+    [
+        ("def f(x):\n    return x + 1", 1),
+        ("```python\ndef f(x):  # add\n    return (x+1)\n```", 1),
+        ("def f(x):\n    return x - 1", 0),
+        ("def f(x): return x +", 0),
+        ("import os; os.remove('/')", 0),
+        ("(" * 9000, 0),
+    ],
+)
+def test_programs_are_compared_as_text_and_never_run(answer, accuracy):
+    assert judge("def f(x):\n    return x + 1", answer, "python") == accuracy
+
+
+def hostile_drawings(path: str, port: int) -> list[str]:
+    """Drawings and pages that try to read a file, to open a socket, or to run something."""
+    file, url = f"file://{path}", f"http://127.0.0.1:{port}/x.png"
+    inside = [
+        f'<image href="{url}" width="9" height="9"/>', f'<image xlink:href="{file}" width="9" height="9"/>',
+        f'<use href="{url}#a"/>', f'<image href="{path}"/>', f'<rect width="9" height="9" fill="url({url}#g)"/>',
+        f"<style>@import '{url}';</style>", f"<style>rect{{fill:url({file})}}</style>", f'<script href="{url}"/>',
+        f"<script>fetch('{url}')</script>", f"<foreignObject><iframe src='{url}'/></foreignObject>",
+        f'<rect onload="fetch(\'{url}\')" width="5" height="5"/>', f'<a href="javascript:fetch(\'{url}\')"><rect/></a>',
+        f'<feImage href="{url}"/>', '<set attributeName="href" onbegin="x()"/>',
+    ]  # fmt: skip
+    drawings = [f"{OPEN}{tag}</svg>" for tag in inside]
+    drawings += [
+        f'<!DOCTYPE svg [<!ENTITY x SYSTEM "{file}">]>{OPEN}<text y="20">&x;</text></svg>',
+        f'<!DOCTYPE svg SYSTEM "{url}">{OPEN}<image href="{url}"/></svg>',
+        f'<!DOCTYPE svg [<!ENTITY % p SYSTEM "{url}">%p;]>{OPEN}</svg>',
+        '<!DOCTYPE svg [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>' + OPEN + "<text>&b;</text></svg>",
+        f'<?xml-stylesheet href="{url}"?><svg onload="x()"/>',
+    ]
+    bomb = "".join(
+        f'<g id="g{n}">{f"<use href=&quot;#g{n - 1}&quot;/>".replace("&quot;", chr(34)) * 10}</g>' for n in range(1, 9)
+    )
+    drawings.append(f'{OPEN}<defs><rect id="g0" width="1" height="1"/>{bomb}</defs><use href="#g8"/></svg>')
+    drawings.append(f'{OPEN}<g id="me"><use href="#me"/></g></svg>')
+    return drawings
+
+
+def test_nothing_is_read_opened_or_run(tmp_path):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret")
+    os.utime(secret, (1, 1))
+    touched: list[str] = []
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.settimeout(0.2)
+    drawings = hostile_drawings(str(secret), listener.getsockname()[1])
+
+    def watch(event: str, arguments: tuple) -> None:
+        if watching and event in ("open", "socket.connect", "subprocess.Popen", "os.system", "exec", "socket.__new__"):
+            touched.append(f"{event} {arguments[:1]}")
+
+    watching = False
+    judge(SCENE, SCENE)  # what is imported late is imported now
+    judge(PAGE, PAGE, "html-code")
+    sys.addaudithook(watch)
+    watching = True
+    accuracies = [judge(SCENE, drawing) for drawing in drawings]
+    pages = [judge(PAGE, drawing, "html-code") for drawing in drawings]
+    watching = False
+    assert touched == []
+    assert accuracies == [0.0] * len(drawings)
+    assert all(0 <= accuracy < 0.5 for accuracy in pages)
+    with pytest.raises(TimeoutError):
+        listener.accept()
+    listener.close()
+    assert os.stat(secret).st_atime == 1
+
+
+def test_hostile_drawings_leave_the_next_one_right():
+    sample = Sample(id="s", problem_type="svg", problem="", answer=SCENE)
+    texts = [text for hostile in hostile_drawings("/etc/hostname", 9) for text in (hostile, SCENE)]
+    huge = '<svg width="2000000000" height="2000000000"><rect width="1999999999" height="5"/></svg>'
+    with RewardPool(workers=1) as pool:
+        scores = pool.score([(sample, f"<answer>{text}</answer>") for text in [*texts, huge, SCENE]])
+    assert all(score.is_scored for score in scores)
+    assert {score.parts["accuracy"] for score in scores[1::2]} == {1.0}
+    assert max(score.parts["accuracy"] for score in scores[::2]) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("problem_type", "gold"),
+    [("svg", ""), ("svg", "<svg><script/></svg>"), ("svg", "<svg"), ("html", "just words"), ("python", " ")],
+)
+def test_gold_that_shows_nothing_is_a_data_error(problem_type, gold):
+    with pytest.raises(DataError, match="field 'answer'"):
+        check([Sample(id="s", problem_type=problem_type, problem="", answer=gold)])
