@@ -9,12 +9,12 @@ import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union
+from typing import Any, Literal, TypeVar, Union, get_args
 
 import yaml
 
 from easyvideor1.errors import UsageError
-from easyvideor1.types import FrameSpec
+from easyvideor1.types import FrameSpec, Modality
 
 Config = TypeVar("Config")
 
@@ -36,6 +36,22 @@ class SourceConfig:
     """JSONL or JSON file of rows."""
     media_root: str | None = None
     """Folder that relative media paths start from; None: the folder of the data file."""
+    name: str | None = None
+    """Name in metrics; None: the file's name without its ending."""
+    weight: float | None = None
+    """Share of the training samples that come from this file, relative to the other weights; None everywhere: every
+    sample once per epoch."""
+
+    def __post_init__(self) -> None:
+        if self.weight is not None and not 0 < self.weight < float("inf"):
+            raise UsageError(
+                f"data.train: the weight of {self.path} must be a number > 0, got {self.weight:g}; "
+                "to draw nothing from a file, leave it out"
+            )
+
+    @property
+    def label(self) -> str:
+        return self.name or Path(self.path).stem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +78,29 @@ class DataConfig:
     on_bad_sample: Literal["error", "skip"] = "error"
     thinking: bool = True
     """Ask for `<think>..</think>` before `<answer>..</answer>`."""
+    modality_ratios: Mapping[str, float] | None = None
+    """Share of the training samples of each modality (video, image, text), relative to each other; None: as they
+    come."""
+
+    def __post_init__(self) -> None:
+        labels = [source.label for source in self.train]
+        if twice := next((label for label in labels if labels.count(label) > 1), None):
+            raise UsageError(f"data.train: two files are called '{twice}'; give one of them another `name`")
+        if len({source.weight is None for source in self.train}) > 1:
+            missing = next(source.path for source in self.train if source.weight is None)
+            raise UsageError(f"data.train: {missing} has no weight, but others have; give every file one, or none")
+        if weighted := next((source.path for source in self.validation if source.weight is not None), None):
+            raise UsageError(f"data.validation: {weighted} has a weight, but every question is asked; remove it")
+        for modality, ratio in (self.modality_ratios or {}).items():
+            if modality not in get_args(Modality):
+                raise UsageError(
+                    f"data.modality_ratios: unknown modality '{modality}'; known: {', '.join(get_args(Modality))}"
+                )
+            if not 0 < ratio < float("inf"):
+                raise UsageError(
+                    f"data.modality_ratios: {modality} must be a number > 0, got {ratio:g}; "
+                    "to draw nothing of a modality, take its rows out of the data"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -129,6 +129,8 @@ def group_tally(groups: Sequence[Group]) -> Tally:
             if "accuracy" in score.parts:
                 tally.add(f"accuracy/{sample.problem_type}", total=score.parts["accuracy"])
                 tally.add(f"accuracy_modality/{sample.modality}", total=score.parts["accuracy"])
+                if sample.source:
+                    tally.add(f"accuracy_source/{sample.source}", total=score.parts["accuracy"])
     return tally
 
 

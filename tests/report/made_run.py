@@ -20,6 +20,7 @@ def made_sample(number=0, *, problem_type="multiple choice", problem="Which way 
         answer="B",
         options=("A. left", "B. right"),
         media=(Media(kind="video", path=f"clip_{number:04d}.mp4"),),
+        source=f"clips of {problem_type}",
     )
 
 

@@ -87,6 +87,8 @@ def test_group_metrics_count_the_policy_and_name_the_unscored():
     assert values["reward/unscored_frac"] == pytest.approx(1 / 4)
     assert values["accuracy/multiple choice"] == 0.5
     assert values["accuracy/numerical"] == values["accuracy_modality/video"] / (2 / 3) == 1.0
+    assert values["accuracy_source/clips of multiple choice"] == 0.5
+    assert values["accuracy_source/clips of numerical"] == 1.0
     assert values["reward/no_signal_groups_frac"] == 0.5
     assert values["rollout/offline_frac"] == pytest.approx(1 / 5)
     assert values["rollout/truncated_frac"] == pytest.approx(1 / 4)
