@@ -66,7 +66,7 @@ class RewardPool:
         max_response_tokens: int = 0,
         overlong_buffer_tokens: int = 0,
         workers: int = 2,
-        deadline_s: float = 5.0,
+        deadline_s: float = 10.0,
         memory_bytes: int = 2 * 1024**3,
     ) -> None:
         register_places(rewards=rewards or {}, parts=parts or {})

@@ -168,5 +168,6 @@ def _unit(value: float, what: str) -> float:
 
 def warm_up() -> None:
     """Import and run once what the heavy tasks need, so that the first response is not judged late."""
-    for problem_type, gold, answer in (("math", r"\sqrt{8}", r"2\sqrt{2}"),):
+    picture = '<svg viewBox="0 0 9 9"><rect width="5" height="5"/><text x="1" y="5">a</text></svg>'
+    for problem_type, gold, answer in (("math", r"\sqrt{8}", r"2\sqrt{2}"), ("svg code", picture, picture)):
         score(Sample(id="", problem_type=problem_type, problem="", answer=gold), f"<answer>{answer}</answer>")
