@@ -13,6 +13,7 @@ from easyvideor1.errors import EasyVideoError
 COMMANDS = {
     "demo": "train a tiny model on made-up video questions, end to end, on a CPU",
     "train": "train a model by a recipe",
+    "reward": "judge responses, and try the grader on a data set",
     "report": "write the HTML report of a run",
     "data": "check data files",
     "explain": "show one sample as the model sees it: prompt, token ids, frames with their times",
