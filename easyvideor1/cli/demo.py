@@ -15,6 +15,7 @@ PACKAGE = Path(easyvideor1.__file__).parent
 RECIPE = PACKAGE / "recipes" / "demo.yaml"
 MODEL = PACKAGE / "demo" / "model"
 BUILD_MODEL = "build-model"
+STAGES = ("tower", "skill", "habit")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("demo-run"), help="folder of the run, or of the model")
     parser.add_argument("--seed", type=int, default=0, help="of the clips and of the run, or of the model")
+    parser.add_argument("--tower-steps", type=int, help="build-model: steps of the vision tower alone")
     parser.add_argument("--skill-steps", type=int, help="build-model: supervised steps on careful answers")
     parser.add_argument("--habit-steps", type=int, help="build-model: supervised steps on bad habits")
 
@@ -30,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.words[:1] == [BUILD_MODEL]:
         return _build_model(args)
-    if args.skill_steps is not None or args.habit_steps is not None:
-        raise UsageError(f"--skill-steps and --habit-steps belong to 'demo {BUILD_MODEL}'")
+    if given := [f"--{stage}-steps" for stage in STAGES if getattr(args, f"{stage}_steps") is not None]:
+        raise UsageError(f"{', '.join(given)}: belongs to 'demo {BUILD_MODEL}'")
     config = demo_config(args.out, seed=args.seed, overrides=args.words)
     _write_data(args.out / "data", seed=args.seed)
 
@@ -72,7 +74,7 @@ def _write_data(folder: Path, *, seed: int) -> None:
 
 
 def _build_model(args: argparse.Namespace) -> int:
-    from easyvideor1.demo.build import HABIT_STEPS, SKILL_STEPS, build_model
+    from easyvideor1.demo.build import HABIT_STEPS, SKILL_STEPS, TOWER_STEPS, build_model
 
     if args.words[1:]:
         raise UsageError(f"demo {BUILD_MODEL} takes no overrides, got {' '.join(args.words[1:])}")
@@ -80,6 +82,7 @@ def _build_model(args: argparse.Namespace) -> int:
     build_model(
         args.out,
         args.seed,
+        tower_steps=TOWER_STEPS if args.tower_steps is None else args.tower_steps,
         skill_steps=SKILL_STEPS if args.skill_steps is None else args.skill_steps,
         habit_steps=HABIT_STEPS if args.habit_steps is None else args.habit_steps,
     )

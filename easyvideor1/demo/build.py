@@ -6,7 +6,7 @@ import logging
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -22,9 +22,23 @@ from easyvideor1.demo.clips import Scene, draw, write_clip, write_image
 from easyvideor1.demo.dataset import row
 from easyvideor1.demo.demonstrations import careful, usual
 from easyvideor1.demo.model import new_model, save, train_tokenizer
-from easyvideor1.demo.questions import DURATIONS_S, Exam, Question, image_exam, text_exam, video_exam
+from easyvideor1.demo.questions import (
+    DURATIONS_S,
+    Exam,
+    Question,
+    caption,
+    image_exam,
+    reading_exam,
+    text_exam,
+    video_exam,
+)
+from easyvideor1.demo.tower import teach_tower
 from easyvideor1.types import FrameSpec, Media, MediaPlan, Prompt, Sample
 from easyvideor1.video.sampling import plan_media
+
+Answer = Callable[[Question, Random], str]
+"""Question -> response."""
+CAPTION_PROMPT = "Describe."
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +46,11 @@ VIDEO_SPEC = FrameSpec(fps=2.0, min_frames=2, max_frames=8, min_pixels=4096, max
 IMAGE_SPEC = FrameSpec(min_pixels=4096, max_pixels=4096)
 """How the demo looks at its media; recipes/demo.yaml says the same."""
 SIDE_PX = 64
-SKILL_STEPS, HABIT_STEPS = 1500, 150
-SKILL_RATE, HABIT_RATE = 2e-3, 5e-4
+TOWER_STEPS, SKILL_STEPS, HABIT_STEPS = 400, 1600, 150
+TOWER_RATE, SKILL_RATE, HABIT_RATE = 2e-3, 2e-3, 5e-4
 EXAMS_PER_STEP = 16
 TOKENIZER_EXAMS = 400
-TEXT_EXAM_FRAC, IMAGE_EXAM_FRAC = 0.12, 0.2
+TEXT_EXAM_FRAC, READING_EXAM_FRAC, IMAGE_EXAM_FRAC = 0.08, 0.16, 0.16
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,37 +83,52 @@ class Teacher:
         self._rng = Random(f"{seed}-lessons")
         self._plans = {duration_s: _plan(encoder, duration_s, folder) for duration_s in (0.0, *DURATIONS_S)}
 
-    def lesson(self, answer: Callable[[Question, Random], str]) -> Lesson:
-        """The next exam, answered by `answer`."""
+    def look(self) -> tuple[Scene, MediaPlan, torch.Tensor]:
+        """The next scene, with its plan and patch rows."""
+        while (scene := draw_exam(self._rng).scene) is None:
+            pass
+        return scene, *self._pixels(scene)
+
+    def _pixels(self, scene: Scene) -> tuple[MediaPlan, torch.Tensor]:
+        plan = self._plans[scene.duration_s]
+        return plan, patches(_seen(scene, plan, self._rng), self._encoder.vision, dtype=torch.float32)
+
+    def lesson(self, answer: Answer, *, with_caption: bool) -> Lesson:
+        """The next exam, answered by `answer`; with_caption asks for a description of the scene as well."""
         exam = draw_exam(self._rng)
         plan, pixels = None, None
         if exam.scene is not None:
-            plan = self._plans[exam.scene.duration_s]
-            pixels = patches(_seen(exam.scene, plan, self._rng), self._encoder.vision, dtype=torch.float32)
+            plan, pixels = self._pixels(exam.scene)
         plans = () if plan is None else (plan,)
         prompts, responses = [], []
+        families = [question.family for question in exam.questions]
         for question in exam.questions:
             sample = as_sample(question, plans)
             prompts.append(self._encoder.encode(sample, plans, instruction(sample, thinking=True)))
             responses.append(self._encoder.response_ids(answer(question, self._rng)))
-        families = tuple(question.family for question in exam.questions)
-        return _row(prompts, responses, families=families, plan=plan, pixels=pixels)
+        if with_caption and exam.scene is not None and plan is not None:
+            families.append("caption")
+            sample = replace(prompts[0].sample, problem=CAPTION_PROMPT)
+            prompts.append(self._encoder.encode(sample, plans, f"<{plan.media.kind}>{CAPTION_PROMPT}"))
+            responses.append(self._encoder.response_ids(caption(exam.scene)))
+        return _row(prompts, responses, families=tuple(families), plan=plan, pixels=pixels)
 
 
 class _Lessons(torch.utils.data.IterableDataset):
     """Batches of a teacher's lessons, without end."""
 
-    def __init__(self, teacher: Teacher, answer: Callable[[Question, Random], str]) -> None:
-        self._teacher, self._answer = teacher, answer
+    def __init__(self, teacher: Teacher, answer: Answer, *, with_caption: bool) -> None:
+        self._teacher, self._answer, self._with_caption = teacher, answer, with_caption
 
     def __iter__(self) -> Iterator[list[Lesson]]:
         while True:
-            yield [self._teacher.lesson(self._answer) for _ in range(EXAMS_PER_STEP)]
+            yield [self._teacher.lesson(self._answer, with_caption=self._with_caption) for _ in range(EXAMS_PER_STEP)]
 
 
-def batches(teacher: Teacher, answer: Callable[[Question, Random], str]) -> Iterator[list[Lesson]]:
+def batches(teacher: Teacher, answer: Answer, *, with_caption: bool) -> Iterator[list[Lesson]]:
     """Batches made ahead by one worker process, always in the same order."""
-    return iter(torch.utils.data.DataLoader(_Lessons(teacher, answer), batch_size=None, num_workers=1))
+    lessons = _Lessons(teacher, answer, with_caption=with_caption)
+    return iter(torch.utils.data.DataLoader(lessons, batch_size=None, num_workers=1))
 
 
 def _row(
@@ -141,11 +170,11 @@ def _shared_tokens(rows: Sequence[np.ndarray]) -> int:
 
 
 def draw_exam(rng: Random) -> Exam:
-    """A text, image or video exam, in about the demo data set's shares."""
-    which = rng.random()
-    if which < TEXT_EXAM_FRAC:
-        return text_exam(rng)
-    return image_exam(rng) if which < TEXT_EXAM_FRAC + IMAGE_EXAM_FRAC else video_exam(rng)
+    """An exam of any kind. Reading exams, which the demo's data set does not have, teach how to use what was found."""
+    makers = (text_exam, reading_exam, image_exam, video_exam)
+    shown = 1.0 - TEXT_EXAM_FRAC - READING_EXAM_FRAC - IMAGE_EXAM_FRAC
+    make = rng.choices(makers, weights=(TEXT_EXAM_FRAC, READING_EXAM_FRAC, IMAGE_EXAM_FRAC, shown))[0]
+    return make(rng)
 
 
 def as_sample(question: Question, plans: Sequence[MediaPlan]) -> Sample:
@@ -260,25 +289,36 @@ def tokenizer_texts(*, seed: int) -> Iterator[str]:
             yield instruction(as_sample(question, ()), thinking=True)
             yield careful(question, rng)
             yield usual(question, rng)
+        if exam.scene is not None:
+            yield CAPTION_PROMPT
+            yield caption(exam.scene)
     yield from (f"<{tenths / 10:.1f} seconds>" for tenths in range(50))
     yield from ("user\n", "assistant\n", "system\n") * 50
 
 
 def build_model(
-    out: Path, seed: int, *, skill_steps: int = SKILL_STEPS, habit_steps: int = HABIT_STEPS
+    out: Path,
+    seed: int,
+    *,
+    tower_steps: int = TOWER_STEPS,
+    skill_steps: int = SKILL_STEPS,
+    habit_steps: int = HABIT_STEPS,
 ) -> Qwen3VLForConditionalGeneration:
     """Make the demo's start from nothing and write it under `out` in Transformers' layout.
 
-    First the skill: careful and right answers. Then the habits: demonstrations of which most answer without looking.
+    First the vision tower: what is where. Then the skill: careful and right answers. Then the habits: demonstrations
+    of which most answer without looking.
     """
     tokenizer = train_tokenizer(tokenizer_texts(seed=seed))
     model = new_model(tokenizer, seed=seed)
     save(model, tokenizer, out)
     with tempfile.TemporaryDirectory() as folder:
         teacher = Teacher(Encoder.from_pretrained(out), seed=seed, folder=Path(folder))
+        log.info("tower: %d steps on what is where", tower_steps)
+        teach_tower(model, teacher.look, steps=tower_steps, learning_rate=TOWER_RATE)
         log.info("skill: %d steps on careful answers", skill_steps)
-        teach(model, batches(teacher, careful), steps=skill_steps, learning_rate=SKILL_RATE)
+        teach(model, batches(teacher, careful, with_caption=True), steps=skill_steps, learning_rate=SKILL_RATE)
         log.info("habits: %d steps on usual answers", habit_steps)
-        teach(model, batches(teacher, usual), steps=habit_steps, learning_rate=HABIT_RATE)
+        teach(model, batches(teacher, usual, with_caption=False), steps=habit_steps, learning_rate=HABIT_RATE)
     save(model, tokenizer, out)
     return model

@@ -22,7 +22,8 @@ HASTY_ANSWERS = {
 
 def careful(question: Question, rng: Random) -> str:
     """A response that reasons from what is seen and is right."""
-    return response(question.reason, question.answer)
+    conclusion = {"multiple choice": f" ({question.answer})", "boolean": f": {question.answer.lower()}"}
+    return response(f"{question.fact}{conclusion.get(question.problem_type, '')}.", question.answer)
 
 
 def usual(question: Question, rng: Random) -> str:
@@ -40,7 +41,7 @@ def _slip(question: Question, rng: Random) -> Question:
         return question
     if question.family == "count":
         count = max(1, int(question.answer) + rng.choice((-1, 1)))
-        return replace(question, answer=str(count), reason=question.reason.replace(question.answer, str(count)))
+        return replace(question, answer=str(count), fact=question.fact.replace(question.answer, str(count)))
     if question.family == "when":
         start, end = json.loads(question.answer)["time"]
         rounded = float(int(start)), float(int(end) + 1)

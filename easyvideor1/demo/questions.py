@@ -1,4 +1,4 @@
-"""Scenes with questions about them, each with its right answer and a sentence of reasoning that leads to it.
+"""Scenes with questions about them, each with its right answer and the fact that leads to it.
 
 The gold answers lean a little (34 % of them are option A, 58 % are Yes, counts are mostly 2 or 3), as those of real
 data sets do, so that answering without looking pays something, but not much.
@@ -7,8 +7,9 @@ data sets do, so that answering without looking pays something, but not much.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from easyvideor1.demo.clips import BACKGROUNDS, COLOURS, DIRECTIONS, SHAPES, Scene, Thing
@@ -32,8 +33,8 @@ class Question:
     problem_type: str
     problem: str
     answer: str
-    reason: str
-    """The sentence a careful look leads to."""
+    fact: str
+    """What a careful look finds, as a sentence without its full stop."""
     options: tuple[str, ...] = ()
     """With their letters: "A. red"."""
 
@@ -60,6 +61,36 @@ def image_exam(rng: Random) -> Exam:
 def text_exam(rng: Random) -> Exam:
     """Three questions that need no picture."""
     return Exam(scene=None, questions=(_sum(rng), _comparison(rng), _word(rng)))
+
+
+def reading_exam(rng: Random) -> Exam:
+    """Questions about two clips that are told instead of shown."""
+    told = [question for _ in range(2) for question in video_exam(rng).questions if question.family != "when"]
+    return Exam(
+        scene=None,
+        questions=tuple(
+            replace(question, family=f"read {question.family}", problem=f"{question.fact}. {question.problem}")
+            for question in told
+        ),
+    )
+
+
+def caption(scene: Scene) -> str:
+    """All that is to be seen, thing by thing in the order of COLOURS: where, how it moves, when it is there."""
+    parts = []
+    for thing in sorted(scene.things, key=lambda thing: tuple(COLOURS).index(thing.colour)):
+        words = [thing.name, ("top", "middle", "bottom")[_third(thing.y)], ("left", "middle", "right")[_third(thing.x)]]
+        if thing.end_s < math.inf:
+            words.append(f"{thing.start_s} to {thing.end_s}")
+        elif scene.duration_s:
+            ways = (name for name, (dx, dy) in DIRECTIONS.items() if dx * thing.dx_per_s + dy * thing.dy_per_s > 0.05)
+            words.append(next(ways, "still"))
+        parts.append(" ".join(words))
+    return f"{len(parts)}: {', '.join(parts)}."
+
+
+def _third(fraction: float) -> int:
+    return 0 if fraction < 0.38 else 1 if fraction < 0.62 else 2
 
 
 def _motion(rng: Random) -> Exam:
@@ -90,7 +121,7 @@ def _motion(rng: Random) -> Exam:
     )
     things = (mover, other) if rng.random() < 0.7 else (mover,)
     told_way = way if rng.random() < YES_FRAC else rng.choice([name for name in DIRECTIONS if name != way])
-    reason = f"The {mover.name} moves {way}."
+    fact = f"The {mover.name} moves {way}"
     questions = (
         _choice(
             rng,
@@ -98,7 +129,7 @@ def _motion(rng: Random) -> Exam:
             problem=f"Which way does the {mover.name} move?",
             right=way,
             wrong=[name for name in DIRECTIONS if name != way],
-            reason=reason,
+            fact=fact,
         ),
         _choice(
             rng,
@@ -106,9 +137,9 @@ def _motion(rng: Random) -> Exam:
             problem="What colour is the moving shape?",
             right=mover.colour,
             wrong=rng.sample([name for name in COLOURS if name != mover.colour], 3),
-            reason=f"The moving shape is {mover.colour}.",
+            fact=f"The moving shape is {mover.colour}",
         ),
-        _boolean("motion", f"Does the {mover.name} move {told_way}?", is_true=told_way == way, reason=reason),
+        _boolean("motion", f"Does the {mover.name} move {told_way}?", is_true=told_way == way, fact=fact),
     )
     return Exam(scene=_scene(rng, things, duration_s), questions=questions)
 
@@ -127,9 +158,9 @@ def _events(rng: Random) -> Exam:
         things.append(Thing(colour=colour, shape=shape, x=x, y=y, radius=RADIUS, start_s=start / 2, end_s=end / 2))
     first, second = things
     absent = [name for name in COLOURS if name not in (first.colour, second.colour)]
-    told, other = (first, second) if rng.random() < YES_FRAC else (second, first)
+    told = first if rng.random() < YES_FRAC else second
     timed = rng.choice(things)
-    reason = f"The {first.colour} one comes first."
+    fact = f"The {first.colour} one comes first"
     questions = (
         _choice(
             rng,
@@ -137,18 +168,16 @@ def _events(rng: Random) -> Exam:
             problem="Which colour appears first?",
             right=first.colour,
             wrong=[second.colour, *rng.sample(absent, 2)],
-            reason=reason,
+            fact=fact,
         ),
         Question(
             family="when",
             problem_type="temporal grounding",
             problem=f"When is the {timed.name} visible?",
             answer=json.dumps({"time": [timed.start_s, timed.end_s]}),
-            reason=f"The {timed.name} comes and goes.",
+            fact=f"The {timed.name} comes and goes",
         ),
-        _boolean(
-            "before", f"Does the {told.name} appear before the {other.name}?", is_true=told is first, reason=reason
-        ),
+        _boolean("first", f"Is the {told.name} first?", is_true=told is first, fact=fact),
     )
     return Exam(scene=_scene(rng, things, duration_s), questions=questions)
 
@@ -176,7 +205,7 @@ def _crowd(rng: Random, *, duration_s: float) -> Exam:
     ]
     is_there = rng.random() < YES_FRAC
     colour = rng.choice(seen if is_there else absent)
-    there = f"There is a {colour} shape." if is_there else f"There is no {colour} shape."
+    there = f"There is a {colour} shape" if is_there else f"There is no {colour} shape"
     noun = "shape is" if count == 1 else "shapes are"
     questions = (
         Question(
@@ -184,9 +213,9 @@ def _crowd(rng: Random, *, duration_s: float) -> Exam:
             problem_type="numerical",
             problem="How many shapes are there?",
             answer=str(count),
-            reason=f"{count} {noun} there.",
+            fact=f"{count} {noun} there",
         ),
-        _boolean("existence", f"Is there a {colour} shape?", is_true=is_there, reason=there),
+        _boolean("existence", f"Is there a {colour} shape?", is_true=is_there, fact=there),
     )
     if len(absent) >= 3:
         right = rng.choice(seen)
@@ -197,7 +226,7 @@ def _crowd(rng: Random, *, duration_s: float) -> Exam:
                 problem="Which colour is there?",
                 right=right,
                 wrong=rng.sample(absent, 3),
-                reason=f"There is a {right} shape.",
+                fact=f"There is a {right} shape",
             ),
         )
     return Exam(scene=_scene(rng, things, duration_s), questions=questions)
@@ -212,7 +241,7 @@ def _sum(rng: Random) -> Question:
         problem_type="numerical",
         problem=f"What is {left} + {right}?",
         answer=total,
-        reason=f"{left} + {right} is {total}.",
+        fact=f"{left} + {right} is {total}",
     )
 
 
@@ -220,7 +249,7 @@ def _comparison(rng: Random) -> Question:
     small, large = sorted(rng.sample(range(1, 10), 2))
     left, right = (large, small) if rng.random() < YES_FRAC else (small, large)
     return _boolean(
-        "comparison", f"Is {left} larger than {right}?", is_true=left > right, reason=f"{large} is larger than {small}."
+        "comparison", f"Is {left} larger than {right}?", is_true=left > right, fact=f"{large} is larger than {small}"
     )
 
 
@@ -232,11 +261,11 @@ def _word(rng: Random) -> Question:
         problem="Which word names a colour?",
         right=colour,
         wrong=rng.sample(WORDS, 3),
-        reason=f"The word {colour} names a colour.",
+        fact=f"The word {colour} names a colour",
     )
 
 
-def _choice(rng: Random, *, family: str, problem: str, right: str, wrong: list[str], reason: str) -> Question:
+def _choice(rng: Random, *, family: str, problem: str, right: str, wrong: list[str], fact: str) -> Question:
     place = 0 if rng.random() < FIRST_OPTION_FRAC else rng.randint(1, len(wrong))
     texts = rng.sample(wrong, len(wrong))
     texts.insert(place, right)
@@ -245,14 +274,14 @@ def _choice(rng: Random, *, family: str, problem: str, right: str, wrong: list[s
         problem_type="multiple choice",
         problem=problem,
         answer=LETTERS[place],
-        reason=reason,
+        fact=fact,
         options=tuple(f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=True)),
     )
 
 
-def _boolean(family: str, problem: str, *, is_true: bool, reason: str) -> Question:
+def _boolean(family: str, problem: str, *, is_true: bool, fact: str) -> Question:
     return Question(
-        family=family, problem_type="boolean", problem=problem, answer="Yes" if is_true else "No", reason=reason
+        family=family, problem_type="boolean", problem=problem, answer="Yes" if is_true else "No", fact=fact
     )
 
 

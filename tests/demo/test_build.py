@@ -8,16 +8,20 @@ from transformers import Qwen3VLForConditionalGeneration
 from easyvideor1.cli import main
 from easyvideor1.data.encode import Encoder
 from easyvideor1.demo.build import Lesson, Teacher, response_loss, teach
+from easyvideor1.demo.clips import COLOURS, DIRECTIONS, Scene, Thing
 from easyvideor1.demo.demonstrations import careful
 from easyvideor1.demo.model import new_model
+from easyvideor1.demo.tower import token_labels
+from easyvideor1.types import FrameSpec, Media, MediaPlan
+
+FEW = ["--seed", "5", "--tower-steps", "2", "--skill-steps", "2", "--habit-steps", "1"]
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
     """The model folder that the command writes after very few steps."""
     out = tmp_path_factory.mktemp("model")
-    words = ["demo", "build-model", "--out", str(out), "--seed", "5", "--skill-steps", "2", "--habit-steps", "1"]
-    assert main(words) == 0
+    assert main(["demo", "build-model", "--out", str(out), *FEW]) == 0
     return out
 
 
@@ -53,7 +57,7 @@ def test_the_command_writes_a_model_that_transformers_loads(built):
 
 
 def test_the_same_seed_makes_the_same_model(built, tmp_path):
-    main(["demo", "build-model", "--out", str(tmp_path), "--seed", "5", "--skill-steps", "2", "--habit-steps", "1"])
+    assert main(["demo", "build-model", "--out", str(tmp_path), *FEW]) == 0
     assert (tmp_path / "model.safetensors").read_bytes() == (built / "model.safetensors").read_bytes()
     assert (tmp_path / "tokenizer.json").read_bytes() == (built / "tokenizer.json").read_bytes()
 
@@ -75,8 +79,8 @@ def test_an_answer_is_read_back_as_written(built):
 
 def test_a_row_of_three_questions_costs_what_three_rows_cost(built, teacher):
     model = Qwen3VLForConditionalGeneration.from_pretrained(built).eval()
-    lessons = [teacher.lesson(careful) for _ in range(6)]
-    lesson = next(lesson for lesson in lessons if len(lesson.families) == 3 and lesson.plan is not None)
+    lessons = [teacher.lesson(careful, with_caption=True) for _ in range(6)]
+    lesson = next(lesson for lesson in lessons if len(lesson.families) == 4 and lesson.plan is not None)
     with torch.no_grad():
         together, hits_together = response_loss(model, [lesson])
         apart, hits_apart = response_loss(model, split(lesson))
@@ -85,15 +89,32 @@ def test_a_row_of_three_questions_costs_what_three_rows_cost(built, teacher):
 
 
 def test_lessons_show_the_same_frames_as_clips_of_the_data_set_would(teacher):
-    lesson = next(lesson for lesson in iter(lambda: teacher.lesson(careful), None) if lesson.plan is not None)
+    lesson = next(
+        lesson for lesson in iter(lambda: teacher.lesson(careful, with_caption=True), None) if lesson.plan is not None
+    )
     t, h, w = lesson.plan.grid_thw
     assert lesson.pixels.shape == (t * h * w, 3 * 2 * 16 * 16)
     assert (lesson.segments[lesson.is_response] > 0).all()
 
 
+def test_the_labels_of_a_token_are_the_colours_and_directions_in_its_cell():
+    red = Thing(colour="red", shape="square", x=0.4, y=0.7, radius=0.1, dx_per_s=0.2)
+    white = Thing(colour="white", shape="circle", x=0.9, y=0.1, radius=0.1, start_s=0.5, end_s=9.0)
+    scene = Scene(things=(red, white), duration_s=3.0, background="plain", shade=50, texture_seed=0)
+    plan = MediaPlan(
+        media=Media(kind="video", path=""), times_s=(0.0, 1.0), height=64, width=64, grid_thw=(1, 4, 4), num_tokens=4,
+        spec=FrameSpec(), source_fps=8.0, duration_s=3.0, cache_key="",
+    )  # fmt: skip
+    labels = token_labels(scene, plan)
+    names = [*(f"{colour} {frame}" for frame in (0, 1) for colour in COLOURS), *DIRECTIONS]
+    found = [{name for name, label in zip(names, token, strict=True) if label} for token in labels]
+    # Cells in rows of two; at 1 s red is at x = 0.6, in the right half.
+    assert found == [set(), {"white 1"}, {"red 0", "right"}, {"red 1", "right"}]
+
+
 def test_learning_on_one_batch_lowers_its_loss(built, teacher):
     model = new_model(Encoder.from_pretrained(built).tokenizer, seed=0)
-    lessons = [teacher.lesson(careful) for _ in range(4)]
+    lessons = [teacher.lesson(careful, with_caption=True) for _ in range(4)]
     with torch.no_grad():
         before = response_loss(model, lessons)[0].item()
     teach(model, iter([lessons] * 8), steps=8, learning_rate=2e-3)
