@@ -89,7 +89,7 @@ def test_gdpo_looks_at_each_part_and_then_at_the_batch():
 
 
 def test_pass_at_k_counts_accuracy_not_format():
-    groups = [group([(1.0, 0.0), (0.4, 1.0), (0.0, 0.0), (0.0, 1.0)])]
+    groups = [group([(1.0, 0.0), (0.45, 1.0), (0.0, 0.0), (0.0, 1.0)])]
     assert credit(groups, make(advantage="pass_at_k", pass_k=2)) == near([1.0, -1 / 3, -1 / 3, -1 / 3])
 
 

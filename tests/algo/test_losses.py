@@ -320,7 +320,7 @@ def test_a_weight_scales_the_loss_of_its_tokens():
 
 
 def test_a_policy_far_from_the_old_one_gives_finite_gradients():
-    batch = tokens([-1.0, -200.0], advantages=[1.0, -1.0], old_logprobs=[-300.0, -1.0])
+    batch = tokens([-1.0, -200.0], advantages=[1.0, -1.0], old_logprobs=[-1000.0, -1.0])
     for ratio, average in (("token", "token"), ("sequence", "sequence"), ("trajectory", "sequence")):
         value, gradient = value_and_gradient(batch, make(ratio=ratio, average=average))
         assert all(map(math.isfinite, [value, *gradient]))
