@@ -210,26 +210,23 @@ class RgbConverter:
     def __init__(self) -> None:
         self.layout: tuple = ()
         self.graph: av.filter.Graph | None = None
+        self.orientation = Orientation()
 
     def draw(self, frame: av.VideoFrame, number: int, canvas: _Canvas) -> None:
-        orientation = orientation_of(frame)
-        plane, width = self._rgb(frame)
-        if orientation == Orientation():
-            canvas.put(number, plane, width=width)
-        else:
-            pixels = plane[:, : 3 * width].reshape(len(plane), width, 3)
-            canvas.put(number, np.ascontiguousarray(orientation.apply(pixels)))
-
-    def _rgb(self, frame: av.VideoFrame) -> tuple[np.ndarray, int]:
-        """uint8 [H, line bytes] and the width in pixels."""
-        layout = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range)
+        layout = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range, frame.rotation)
         if self.graph is None or layout != self.layout:
             self.layout, self.graph = layout, self._build(frame)
+            # Not for every frame: asking for side data ties a frame into a cycle, which keeps its memory for long.
+            self.orientation = orientation_of(frame)
         self.graph.vpush(frame)
         rgb = self.graph.vpull()
         plane = rgb.planes[0]
-        lines = np.frombuffer(memoryview(cast(bytes, plane)), np.uint8).reshape(-1, plane.line_size)
-        return lines[: rgb.height], rgb.width
+        lines = np.frombuffer(memoryview(cast(bytes, plane)), np.uint8).reshape(-1, plane.line_size)[: rgb.height]
+        if self.orientation == Orientation():
+            canvas.put(number, lines, width=rgb.width)
+        else:
+            pixels = lines[:, : 3 * rgb.width].reshape(rgb.height, rgb.width, 3)
+            canvas.put(number, np.ascontiguousarray(self.orientation.apply(pixels)))
 
     @staticmethod
     def _build(frame: av.VideoFrame) -> av.filter.Graph:
