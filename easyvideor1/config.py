@@ -20,12 +20,25 @@ Config = TypeVar("Config")
 
 
 @dataclass(frozen=True, kw_only=True)
+class LoraConfig:
+    """Low-rank adapters in the language model; all other weights are frozen."""
+
+    rank: int = 16
+    alpha: float = 32.0
+    """Scale of the adapters: they are multiplied by alpha / rank."""
+    targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+    """Last part of the names of the layers that get one."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelConfig:
     path: str
     """Folder with the model, its tokenizer and chat template, in Transformers' format."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     freeze_vision_tower: bool = False
     gradient_checkpointing: bool = False
+    lora: LoraConfig | None = None
+    """None: train the weights themselves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +125,30 @@ class RolloutConfig:
     max_response_tokens: int = 1024
     rows_per_batch: int = 64
     """Sequences generated at once."""
+    max_refills: int = 4
+    """Rounds of further prompts that replace groups without signal, where the algorithm drops those (dapo)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeConfig:
+    """A language model that grades answers, behind an OpenAI-compatible endpoint."""
+
+    base_url: str
+    """Such as http://localhost:8000/v1."""
+    model: str
+    problem_types: tuple[str, ...]
+    """Types whose accuracy the judge gives instead of the built-in reward; "preference" is compared in pairs."""
+    cache_dir: str
+    """Folder of the judge's replies, kept by content."""
+    api_key_file: str | None = None
+    """File that holds the key; None: the endpoint wants none."""
+    concurrency: int = 16
+    """Requests under way at once."""
+    timeout_s: float = 60.0
+    retries: int = 3
+    """Further tries of a failed request, by the client, with growing pauses."""
+    max_tokens: int = 1024
+    """Longest reply."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,10 +165,14 @@ class RewardConfig:
     """Name -> "file.py:function", a part of every score of one's own."""
     workers: int = 2
     """Processes for answers that may take long to judge (math, code, rewards of one's own)."""
-    deadline_s: float = 5.0
+    deadline_s: float = 10.0
     """Wall time one answer may take there; then it is unscored."""
     memory_mb: int = 2048
     """Address space of one such process."""
+    sandbox: tuple[str, ...] = ()
+    """Command that runs Python answers in a sandbox of yours; none: programs are compared as text, never run."""
+    judge: JudgeConfig | None = None
+    """A language model as judge of some problem types; None: none."""
 
     def __post_init__(self) -> None:
         if abs(sum(self.weights.values()) - 1.0) > 1e-6 or min(self.weights.values()) < 0:
@@ -181,6 +222,18 @@ class OptimizerConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StopConfig:
+    """When to end a run that no longer learns; 0 turns a rule off."""
+
+    zero_reward_steps: int = 30
+    """Steps in a row without one right rollout."""
+    collapse_frac: float = 0.0
+    """Share of the best average reward below which the average must not fall."""
+    max_kl: float = 0.0
+    """Largest KL from the reference model, or from the policy before the step, in nats per token."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     steps: int
     prompts_per_step: int = 32
@@ -195,7 +248,10 @@ class TrainConfig:
     validation_samples: int = 0
     """Further sampled responses per validation question, beside the greedy one."""
     checkpoint_every: int = 1
+    """Steps between checkpoints; a killed run loses the steps since the last one."""
     keep_checkpoints: int = 2
+    """Newest checkpoints that are kept, beside the best one."""
+    stop: StopConfig = field(default_factory=StopConfig)
 
 
 @dataclass(frozen=True, kw_only=True)

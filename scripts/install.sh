@@ -6,7 +6,7 @@ set -euo pipefail
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 python="${PYTHON:-python3}"
 stamp=.venv/installed-from
-wanted="$(cat pyproject.toml constraints.txt | cksum)"
+wanted="$(cat pyproject.toml constraints.txt scripts/install.sh | cksum)"
 if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
     "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
         echo "easyvideor1 needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 import yaml
 from transformers import AutoModelForImageTextToText, PreTrainedModel
 
@@ -27,9 +28,11 @@ from easyvideor1.rewards import router
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.hf import HFEngine
-from easyvideor1.train import checkpoint, shared_prefix
+from easyvideor1.rollout.stored import StoredRollouts, read_trajectories, sample_trajectories, stored_rollouts
+from easyvideor1.train import checkpoint, lora, shared_prefix
 from easyvideor1.train.checkpoint import RunState
 from easyvideor1.train.policy import Policy
+from easyvideor1.train.reference import reference_of
 from easyvideor1.train.trainer import Trainer
 from easyvideor1.types import Answer, Sample
 from easyvideor1.video.cache import FrameCache
@@ -67,6 +70,7 @@ def train(config: RunConfig) -> RunState:
         DataError: a bad sample, where the recipe does not skip them.
         RunError: the run cannot go on.
     """
+    transformers.logging.disable_progress_bar()
     folder = RunFolder(config.out)
     _check_same_run(folder, config)
     recipe = algorithm_recipe(config.algorithm)
@@ -83,16 +87,23 @@ def train(config: RunConfig) -> RunState:
     samples = _load(config.data.train, config, preparer, folder)
     questions = _load(config.data.validation, config, preparer, folder) if config.data.validation else []
     folder.write_start(config)
-    model = _load_model(config, folder)
+    model = _load_model(config)
+    reference = reference_of(model) if recipe.needs_reference else None
+    found = checkpoint.list_checkpoints(folder.path / "checkpoints")
+    if found:
+        checkpoint.load_weights(found[-1], model=model)
     policy = Policy(
         model,
         recipe=recipe,
         optimizer=config.optimizer,
         total_steps=config.train.steps,
         temperature=config.rollout.temperature,
+        reference=reference,
     )
     progress = open_progress(
-        title=Path(config.out).name, total_steps=config.train.steps, start_step=_steps_done(folder)
+        title=Path(config.out).name,
+        total_steps=config.train.steps,
+        start_step=checkpoint.load_state(found[-1]).step if found else 0,
     )
     rewards = RewardPool.from_config(
         config.reward, thinking=config.data.thinking, max_response_tokens=config.rollout.max_response_tokens
@@ -120,6 +131,7 @@ def train(config: RunConfig) -> RunState:
             score=rewards.score,
             evaluate=evaluate if questions else None,
             progress=progress,
+            stored=_stored(config, samples, encoder),
         )
         state = trainer.run()
     write_report(folder.path)
@@ -148,25 +160,45 @@ def _described(error: DataError) -> dict[str, str]:
     return {"where": error.where, "field": error.field, "problem": error.problem, "remedy": error.remedy}
 
 
-def _load_model(config: RunConfig, folder: RunFolder) -> PreTrainedModel:
-    """The model of the newest checkpoint, or the configured one, ready to train."""
-    found = checkpoint.list_checkpoints(folder.path / "checkpoints")
-    path = str(found[-1] / "model") if found else config.model.path
+def _stored(config: RunConfig, samples: Sequence[Sample], encoder: Encoder) -> StoredRollouts | None:
+    """The stored trajectories that the run mixes into its groups."""
+    if not config.mix.enable:
+        return None
+    trajectories = read_trajectories(config.mix.source) if config.mix.source else sample_trajectories(samples)
+    stored = stored_rollouts(
+        trajectories,
+        response_ids=encoder.response_ids,
+        response_text=encoder.response_text,
+        max_response_tokens=config.rollout.max_response_tokens,
+    )
+    if stored.num_too_long:
+        log.warning(
+            "%d stored trajectories are longer than rollout.max_response_tokens and left out", stored.num_too_long
+        )
+    if not stored.by_sample:
+        raise DataError(
+            "no stored trajectory is usable",
+            where=config.mix.source or ", ".join(source.path for source in config.data.train),
+            field="offline_output",
+            remedy="store responses with `easyvideor1 data filter --collect`, or set mix.enable=false",
+        )
+    return stored
+
+
+def _load_model(config: RunConfig) -> PreTrainedModel:
+    """The configured model, ready to train."""
     model = AutoModelForImageTextToText.from_pretrained(
-        path, dtype=getattr(torch, config.model.dtype), local_files_only=True
+        config.model.path, dtype=getattr(torch, config.model.dtype), local_files_only=True
     )
     model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))  # type: ignore[arg-type]
     if config.model.freeze_vision_tower:
         model.model.visual.requires_grad_(False)
+    if config.model.lora is not None:
+        lora.add_adapters(model, config.model.lora)
     if config.model.gradient_checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     shared_prefix.enable(model)
     return model
-
-
-def _steps_done(folder: RunFolder) -> int:
-    found = checkpoint.list_checkpoints(folder.path / "checkpoints")
-    return checkpoint.load_state(found[-1]).step if found else 0
 
 
 def _check_same_run(folder: RunFolder, config: RunConfig) -> None:

@@ -1,6 +1,6 @@
 """Checkpoints of a single-process run: weights, optimizer, random state and data position, each save whole or absent.
 
-A checkpoint is a folder `step-000012` holding `model/` (Transformers' format, loads on its own),
+A checkpoint is a folder `step-000012` holding `model/` (Transformers' format, loads on its own) or LoRA adapters,
 `optimizer.safetensors` and `state.json`. It is written under a temporary name and renamed, so a folder of that name is
 always complete.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
@@ -19,6 +19,8 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from easyvideor1.errors import RunError
+from easyvideor1.train import lora
+from easyvideor1.train.stopping import Trend
 
 PREFIX = "step-"
 
@@ -35,6 +37,8 @@ class RunState:
     """Last step whose validation is in the records; -1: none."""
     best_accuracy_frac: float = -1.0
     """Best greedy validation accuracy so far; -1.0: none."""
+    trend: Trend = field(default_factory=Trend)
+    """What the stopping rules remember."""
 
 
 def save(
@@ -59,7 +63,10 @@ def save(
     draft = folder / f".{final.name}.tmp"
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
-    model.save_pretrained(draft / "model")
+    if lora.has_adapters(model):
+        lora.save_adapters(model, draft)
+    else:
+        model.save_pretrained(draft / "model")
     save_file(_optimizer_tensors(model, optimizer), draft / "optimizer.safetensors")
     (draft / "state.json").write_text(json.dumps(asdict(state)))
     for path in [*draft.rglob("*"), draft]:
@@ -78,7 +85,27 @@ def list_checkpoints(folder: Path) -> list[Path]:
 
 
 def load_state(checkpoint: Path) -> RunState:
-    return RunState(**json.loads((checkpoint / "state.json").read_text()))
+    fields = json.loads((checkpoint / "state.json").read_text())
+    return RunState(**fields | {"trend": Trend(**fields["trend"])})
+
+
+def mark_best(checkpoint: Path) -> None:
+    """Keep a copy of a checkpoint as `best`, whatever becomes of it."""
+    best, draft = checkpoint.parent / "best", checkpoint.parent / ".best.tmp"
+    shutil.rmtree(draft, ignore_errors=True)
+    shutil.copytree(checkpoint, draft, copy_function=os.link)  # the files are never written to again
+    shutil.rmtree(best, ignore_errors=True)
+    draft.rename(best)
+
+
+def load_weights(checkpoint: Path, *, model: PreTrainedModel) -> None:
+    """Put the stored weights, or adapters, into a model of the same shape."""
+    if lora.has_adapters(model):
+        lora.load_adapters(model, checkpoint)
+        return
+    # Through the class, which knows the names that older layouts of the same model are stored under.
+    stored = type(model).from_pretrained(checkpoint / "model", dtype=model.dtype, local_files_only=True)
+    model.load_state_dict(stored.state_dict())
 
 
 def load_optimizer(checkpoint: Path, *, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:

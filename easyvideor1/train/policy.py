@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from transformers import PreTrainedModel
 
+from easyvideor1.algo.kl import sequence_kl
 from easyvideor1.algo.losses import Tokens, policy_loss
 from easyvideor1.algo.recipes import Recipe
 from easyvideor1.config import OptimizerConfig
 from easyvideor1.errors import RunError
 from easyvideor1.report.metrics import Tally
-from easyvideor1.train.batch import Batch, Row
+from easyvideor1.train.batch import Batch, Row, pack
 from easyvideor1.train.logprobs import Features, response_logprobs
+from easyvideor1.train.reference import Reference
+from easyvideor1.types import Group
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,13 +43,17 @@ class Policy:
         optimizer: OptimizerConfig,
         total_steps: int,
         temperature: float,
+        reference: Reference | None = None,
     ) -> None:
         """
         Args:
             total_steps: length of the run, for learning-rate schedules that end with it.
             temperature: of the sampler; log-probs are those of the distribution that was sampled from.
+            reference: for recipes with a KL term.
         """
+        assert reference is not None or not recipe.needs_reference, "this recipe needs a reference model"
         self.model = model
+        self._reference = reference if recipe.needs_reference else None
         self.num_old_forwards = 0
         self._recipe = recipe
         self._config = optimizer
@@ -86,17 +93,19 @@ class Policy:
         self.optimizer.zero_grad(set_to_none=True)
         total = 0.0
         for index, row in enumerate(work.batch.rows):
-            logprobs, entropy = self._forward(row, work)
+            row = row.to(self.model.device)
+            logprobs, entropy = self._forward(row, work.features)
             loss = policy_loss(
                 Tokens(
                     logprobs=logprobs,
-                    advantages=row.tokens.advantages.to(logprobs.device),
-                    weights=row.tokens.weights.to(logprobs.device),
-                    sequence=row.tokens.sequence.to(logprobs.device),
+                    advantages=row.tokens.advantages,
+                    weights=row.tokens.weights,
+                    sequence=row.tokens.sequence,
                     num_sequences=work.batch.num_sequences,
-                    is_offline=row.tokens.is_offline.to(logprobs.device),
+                    is_offline=row.tokens.is_offline,
                     old_logprobs=None if old is None else old[index],
-                    sampler_logprobs=row.tokens.sampler_logprobs.to(logprobs.device),
+                    ref_logprobs=self._reference_logprobs(row, work.features),
+                    sampler_logprobs=row.tokens.sampler_logprobs,
                     entropy=entropy,
                 ),
                 self._recipe,
@@ -121,10 +130,46 @@ class Policy:
         """Log-probs of each row's tokens before the first optimizer step."""
         with torch.no_grad():
             self.num_old_forwards += len(work.batch.rows)
-            return [self._forward(row, work)[0] for row in work.batch.rows]
+            return [self._forward(row.to(self.model.device), work.features)[0] for row in work.batch.rows]
 
-    def _forward(self, row: Row, work: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
-        return response_logprobs(self.model, row.to(self.model.device), work.features, temperature=self._temperature)
+    def kl_per_rollout(
+        self, groups: Sequence[Group], features: Mapping[int, Features], *, tokens_per_row: int
+    ) -> list[list[float]]:
+        """KL of each rollout from the reference, summed over its tokens in nats, for recipes that put it into rewards.
+
+        Args:
+            groups: scored groups; advantages are not needed yet.
+            features: index of a group -> its visual arguments.
+        """
+        blank = [
+            replace(group, advantages=(0.0,) * len(group.rollouts), weights=(0.0,) * len(group.rollouts))
+            for group in groups
+        ]
+        batch = pack(blank, tokens_per_row=tokens_per_row, shared_prefix=True)
+        sums = torch.zeros(batch.num_sequences)
+        with torch.no_grad():
+            for row in batch.rows:
+                row = row.to(self.model.device)
+                logprobs, _ = self._forward(row, features)
+                ref_logprobs = self._reference_logprobs(row, features)
+                assert ref_logprobs is not None
+                sums += sequence_kl(
+                    logprobs,
+                    ref_logprobs,
+                    sequence_N=row.tokens.sequence,
+                    num_sequences=batch.num_sequences,
+                    kind=self._recipe.kl_kind,
+                ).cpu()
+        values = iter(sums.tolist())
+        return [[next(values) for _ in group.rollouts] for group in groups]
+
+    def _reference_logprobs(self, row: Row, features: Mapping[int, Features]) -> torch.Tensor | None:
+        if self._reference is None:
+            return None
+        return self._reference.logprobs(row, features, temperature=self._temperature)
+
+    def _forward(self, row: Row, features: Mapping[int, Features]) -> tuple[torch.Tensor, torch.Tensor]:
+        return response_logprobs(self.model, row, features, temperature=self._temperature)
 
 
 def scheduled_rate(config: OptimizerConfig, *, step: int, total_steps: int) -> float:
@@ -154,7 +199,7 @@ def scheduled_rate(config: OptimizerConfig, *, step: int, total_steps: int) -> f
 
 def _add_sampler_gap(tally: Tally, logprobs: torch.Tensor, row: Row) -> None:
     """How far the actor's log-probs are from the sampler's, over the tokens whose sampler log-prob is known."""
-    gap = (logprobs - row.tokens.sampler_logprobs.to(logprobs.device)).abs()
+    gap = (logprobs - row.tokens.sampler_logprobs).abs()
     known = gap[~gap.isnan()]
     if len(known):
         tally.add("policy/sampler_logprob_diff_mean", total=float(known.sum()), count=len(known))

@@ -15,8 +15,9 @@ from easyvideor1.report.progress import open_progress
 from easyvideor1.report.records import read_validation
 from easyvideor1.rollout.fake import FakeEngine
 from easyvideor1.rollout.hf import HFEngine
-from easyvideor1.train import checkpoint, shared_prefix
+from easyvideor1.train import checkpoint, lora, shared_prefix
 from easyvideor1.train.policy import Policy
+from easyvideor1.train.reference import reference_of
 from easyvideor1.train.trainer import Trainer
 from easyvideor1.types import Answer, Sample, Score
 
@@ -79,15 +80,25 @@ def made_config(out, *overrides):
     return build(RunConfig, apply_overrides(tree, overrides), where="test")
 
 
-def made_trainer(config, *, engine=None, score=low_tokens, bad=(), evaluate=None):
+def made_trainer(config, *, engine=None, score=low_tokens, bad=(), evaluate=None, stored=None):
     found = checkpoint.list_checkpoints(config_checkpoints(config))
     model = tiny_model("qwen3_vl")
     preparer = MadePreparer(model, bad)
-    if found:
-        model = type(model).from_pretrained(found[-1] / "model").train()
+    if config.model.lora:
+        lora.add_adapters(model, config.model.lora)
     shared_prefix.enable(model)
     algorithm = recipe(config.algorithm)
-    policy = Policy(model, recipe=algorithm, optimizer=config.optimizer, total_steps=STEPS, temperature=1.0)
+    reference = reference_of(model) if algorithm.needs_reference else None
+    if found:
+        checkpoint.load_weights(found[-1], model=model)
+    policy = Policy(
+        model,
+        recipe=algorithm,
+        optimizer=config.optimizer,
+        total_steps=STEPS,
+        temperature=1.0,
+        reference=reference,
+    )
     return Trainer(
         config,
         samples=preparer.samples,
@@ -98,6 +109,7 @@ def made_trainer(config, *, engine=None, score=low_tokens, bad=(), evaluate=None
         score=score,
         evaluate=evaluate,
         progress=open_progress(title="test", total_steps=STEPS),
+        stored=stored,
     )
 
 
@@ -179,7 +191,7 @@ def kill(trainer, monkeypatch, *, place, call):
     if place == "rollout":
         monkeypatch.setattr(trainer._engine, "generate", dying(trainer._engine.generate))
     elif place == "reward":
-        monkeypatch.setattr(trainer, "_score", dying(trainer._score))
+        monkeypatch.setattr(trainer._gatherer, "_score", dying(trainer._gatherer._score))
     elif place == "update":
         monkeypatch.setattr(trainer._policy, "update", dying(trainer._policy.update))
     else:

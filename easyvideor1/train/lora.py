@@ -1,0 +1,99 @@
+"""LoRA adapters (arXiv:2106.09685) put into the linear layers of a model in place, by the `peft` library.
+
+The adapters are injected without a wrapper around the model, so that everything that looks into it finds the same
+modules with and without them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from easyvideor1.config import LoraConfig
+from easyvideor1.errors import UsageError
+
+ADAPTERS = "adapters.safetensors"
+MARK = ".lora_"
+"""Part of the name of every adapter weight, and of no other."""
+
+
+def add_adapters(model: Any, config: LoraConfig) -> None:
+    """Inject fresh adapters (they change nothing yet) and freeze all other weights.
+
+    Raises:
+        UsageError: `peft` is missing, or no layer has one of the target names.
+    """
+    try:
+        import peft
+    except ImportError:
+        raise UsageError("model.lora needs the package peft: pip install 'easyvideor1[lora]'") from None
+    settings = peft.LoraConfig(
+        r=config.rank,
+        lora_alpha=config.alpha,  # type: ignore[arg-type] lora_dropout=0.0, target_modules=_language_targets(model, config)
+    )
+    peft.inject_adapter_in_model(settings, model)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(MARK in name)
+
+
+def has_adapters(model: Any) -> bool:
+    return any(MARK in name for name, _ in model.named_parameters())
+
+
+@contextlib.contextmanager
+def adapters_off(model: Any) -> Iterator[None]:
+    """The base model, for the time of the block."""
+    layers = _adapted_layers(model)
+    for layer in layers:
+        layer.enable_adapters(False)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.enable_adapters(True)
+
+
+def save_adapters(model: Any, folder: Path) -> None:
+    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items() if MARK in name}
+    save_file(tensors, folder / ADAPTERS)
+
+
+def load_adapters(model: Any, folder: Path) -> None:
+    """Put stored adapter weights into a model that has adapters of the same shape."""
+    stored = load_file(folder / ADAPTERS)
+    own = {name: tensor for name, tensor in model.state_dict().items() if MARK in name}
+    if own.keys() != stored.keys():
+        raise UsageError(f"{folder}: its adapters are not those of model.lora; give the rank and targets of that run")
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(stored[name])
+
+
+def merge_adapters(model: Any) -> None:
+    """Add the adapters into the weights and take them out: a plain model with the same outputs."""
+    for name, module in list(model.named_modules()):
+        if hasattr(module, "merge") and hasattr(module, "get_base_layer"):
+            module.merge()
+            parent, _, child = name.rpartition(".")
+            setattr(model.get_submodule(parent), child, module.get_base_layer())
+
+
+def _language_targets(model: Any, config: LoraConfig) -> list[str]:
+    """Full names of the language model's layers with one of the target names; the vision tower stays as it is."""
+    names = [
+        name
+        for name, module in model.named_modules()
+        if "language_model" in name and isinstance(module, torch.nn.Linear) and name.split(".")[-1] in config.targets
+    ]
+    if not names:
+        raise UsageError(f"model.lora.targets: no layer of the language model is named {', '.join(config.targets)}")
+    return names
+
+
+def _adapted_layers(model: Any) -> list[Any]:
+    return [module for module in model.modules() if hasattr(module, "enable_adapters") and hasattr(module, "lora_A")]

@@ -1,0 +1,46 @@
+"""The reference model that a KL term measures distance from: a frozen copy, or the base under the LoRA adapters."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+
+from easyvideor1.train import lora
+from easyvideor1.train.batch import Row
+from easyvideor1.train.logprobs import Features, response_logprobs
+
+
+class Reference(Protocol):
+    def logprobs(self, row: Row, features: Mapping[int, Features], *, temperature: float) -> torch.Tensor:
+        """[N] float32 log-probs of a row's response tokens, without gradients."""
+        ...
+
+
+class FrozenCopy:
+    """A copy of the model as it is now, for runs that train all weights."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = copy.deepcopy(model).requires_grad_(False).eval()
+
+    def logprobs(self, row: Row, features: Mapping[int, Features], *, temperature: float) -> torch.Tensor:
+        with torch.no_grad():
+            return response_logprobs(self._model, row, features, temperature=temperature)[0]
+
+
+class UnderAdapters:
+    """The model itself with its adapters switched off: needs no second copy of the weights."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def logprobs(self, row: Row, features: Mapping[int, Features], *, temperature: float) -> torch.Tensor:
+        with torch.no_grad(), lora.adapters_off(self._model):
+            return response_logprobs(self._model, row, features, temperature=temperature)[0]
+
+
+def reference_of(model: Any) -> Reference:
+    """The reference of a model before its first update."""
+    return UnderAdapters(model) if lora.has_adapters(model) else FrozenCopy(model)

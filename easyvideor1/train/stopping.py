@@ -1,0 +1,94 @@
+"""Rules that end a run which no longer learns, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from easyvideor1.config import StopConfig
+from easyvideor1.errors import RunError
+from easyvideor1.types import Group, StopReason
+
+SHOWN_RESPONSES = 3
+SHOWN_CHARS = 300
+AVERAGE_OF_STEPS = 10
+"""Rewards are compared as exponential averages over about this many steps: single steps are noisy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trend:
+    """What the rules remember from step to step; part of a checkpoint."""
+
+    zero_steps: int = 0
+    """Steps in a row in which no rollout got a reward for accuracy."""
+    reward_average: float = 0.0
+    best_average: float = 0.0
+    num_steps: int = 0
+
+
+def watch_trend(
+    trend: Trend, values: Mapping[str, float], groups: Sequence[Group], *, config: StopConfig, step: int
+) -> Trend:
+    """The trend after a step.
+
+    Args:
+        values: the step's metrics.
+        groups: the step's scored groups, for examples in the message.
+
+    Raises:
+        RunError: a rule of the configuration ends the run; says which, why and what to try.
+    """
+    reward = values.get("reward/mean", 0.0)
+    accuracy = values.get("reward/accuracy_frac", 0.0)
+    weight = 1.0 / min(trend.num_steps + 1, AVERAGE_OF_STEPS)
+    average = trend.reward_average + weight * (reward - trend.reward_average)
+    trend = Trend(
+        zero_steps=trend.zero_steps + 1 if accuracy == 0.0 else 0,
+        reward_average=average,
+        best_average=max(trend.best_average, average),
+        num_steps=trend.num_steps + 1,
+    )
+    if config.zero_reward_steps and trend.zero_steps >= config.zero_reward_steps:
+        raise RunError(
+            f"step {step}: no rollout was right in {trend.zero_steps} steps, so there is nothing to learn from "
+            f"(train.stop.zero_reward_steps). {_hint(groups)}\n{_examples(groups)}"
+        )
+    is_settled = trend.num_steps > AVERAGE_OF_STEPS
+    if config.collapse_frac and is_settled and average < config.collapse_frac * trend.best_average:
+        raise RunError(
+            f"step {step}: the reward fell to {average:.3f}, below {config.collapse_frac:g} of its best average "
+            f"{trend.best_average:.3f} (train.stop.collapse_frac). Go back to checkpoints/best with a lower "
+            "optimizer.learning_rate or a KL term (algorithm.options.kl_coef)"
+        )
+    for name in ("loss/kl_ref", "loss/kl_old"):
+        if config.max_kl and values.get(name, 0.0) > config.max_kl:
+            raise RunError(
+                f"step {step}: {name} is {values[name]:.3f}, above train.stop.max_kl={config.max_kl:g}. Lower "
+                "optimizer.learning_rate, or raise algorithm.options.kl_coef"
+            )
+    return trend
+
+
+def _hint(groups: Sequence[Group]) -> str:
+    """Why all rewards may be zero, from what the responses look like."""
+    rollouts = [
+        (rollout, score) for group in groups for rollout, score in zip(group.rollouts, group.scores, strict=True)
+    ]
+    cut = sum(rollout.stop_reason is StopReason.LENGTH for rollout, _ in rollouts) / max(1, len(rollouts))
+    unread = sum(score.parsed is None for _, score in rollouts) / max(1, len(rollouts))
+    if cut > 0.5:
+        return f"{cut:.0%} of the responses were cut by the limit: raise rollout.max_response_tokens."
+    if unread > 0.5:
+        return (
+            f"In {unread:.0%} of the responses no answer could be read: the model does not know the asked form. "
+            "Start from a model that does, or mix in stored trajectories (mix.enable=true)."
+        )
+    return (
+        "The answers are readable but wrong: check the gold answers with `easyvideor1 reward test`, or filter the "
+        "data for questions that the model sometimes answers (`easyvideor1 data filter`)."
+    )
+
+
+def _examples(groups: Sequence[Group]) -> str:
+    shown = [(group.prompt.sample, group.rollouts[0].text) for group in groups[:SHOWN_RESPONSES] if group.rollouts]
+    return "\n".join(f"  {sample.id}: wanted {sample.answer!r}, got {text[:SHOWN_CHARS]!r}" for sample, text in shown)

@@ -1,0 +1,195 @@
+import json
+
+import pytest
+import torch
+from test_trainer import MadePreparer, final_weights, low_tokens, made_config, made_trainer
+from tiny_models import tiny_model
+
+from easyvideor1.algo.recipes import ALGORITHMS
+from easyvideor1.errors import RunError, UsageError
+from easyvideor1.report.metrics import read
+from easyvideor1.report.records import read_rollouts
+from easyvideor1.rollout.fake import FakeEngine
+from easyvideor1.rollout.stored import StoredRollouts
+from easyvideor1.types import Rollout, Score, StopReason
+
+GOOD, BAD = [1, 2, 3], [60, 61, 62]
+
+
+def stored(ids=("0", "1", "2", "3", "4", "5"), tokens=GOOD):
+    rollout = Rollout(
+        token_ids=tuple(tokens), text=json.dumps(tokens), logprobs=None, stop_reason=StopReason.EOS, source="offline"
+    )
+    return StoredRollouts(by_sample=dict.fromkeys(ids, (rollout,)), num_too_long=0)
+
+
+class Counting(FakeEngine):
+    """Answers by the script and notes (number of examples, n, greedy) of every call."""
+
+    def __init__(self, script):
+        super().__init__(script, lambda text: tuple(json.loads(text)))
+        self.calls = []
+
+    def generate(self, examples, sampling, *, seed):
+        self.calls.append((len(examples), sampling.n, sampling.is_greedy))
+        return super().generate(examples, sampling, seed=seed)
+
+
+def always(tokens):
+    return lambda example, index, seed: json.dumps(tokens)
+
+
+def gathered(tmp_path, engine, *overrides, **options):
+    trainer = made_trainer(made_config(tmp_path, *overrides), engine=engine, **options)
+    return trainer._gatherer.gather(1, 0)
+
+
+def test_without_threshold_the_last_of_n_places_is_the_stored_trajectory(tmp_path):
+    engine = Counting(always(BAD))
+    groups = gathered(tmp_path, engine, "mix.enable=true", stored=stored(ids=("0", "2", "4"))).groups
+    assert sorted({(n, greedy) for _, n, greedy in engine.calls}) == [(3, False), (4, False)]
+    for group in groups:
+        has_stored = group.prompt.sample.id in ("0", "2", "4")
+        sources = [rollout.source for rollout in group.rollouts]
+        assert sources == ["policy"] * 3 + ["offline" if has_stored else "policy"]
+        assert [score.value for score in group.scores] == [0.0] * 3 + [1.0 if has_stored else 0.0]
+
+
+def test_with_a_threshold_all_are_sampled_and_judged_before_the_last_is_replaced(tmp_path):
+    judged = []
+
+    def score(items):
+        judged.append([text for _, text, _ in items])
+        return low_tokens(items)
+
+    def script(example, index, seed):
+        return json.dumps(GOOD if int(example.sample.id) % 2 else BAD)
+
+    groups = gathered(
+        tmp_path, Counting(script), "mix={enable: true, accuracy_threshold: 0.5}", stored=stored(), score=score
+    ).groups
+    for group in groups:
+        wanted = "policy" if int(group.prompt.sample.id) % 2 else "offline"
+        assert [rollout.source for rollout in group.rollouts] == ["policy"] * 3 + [wanted]
+    num_replaced = sum(group.rollouts[-1].source == "offline" for group in groups)
+    assert [len(texts) for texts in judged] == [16, num_replaced]
+    assert judged[1] == [json.dumps(GOOD)] * num_replaced
+
+
+def test_mixing_switched_off_is_bit_identical_to_a_run_without_trajectories(tmp_path):
+    runs = [made_trainer(made_config(tmp_path / name), stored=given) for name, given in (("a", None), ("b", stored()))]
+    for trainer in runs:
+        trainer.run()
+    first, second = (final_weights(trainer) for trainer in runs)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_groups_without_signal_are_dropped_and_refilled_from_further_prompts(tmp_path):
+    def script(example, index, seed):
+        mixed = int(example.sample.id) < 2
+        return json.dumps(GOOD if mixed and index == 0 else BAD)
+
+    engine = Counting(script)
+    result = gathered(tmp_path, engine, "algorithm.name=dapo", "rollout.max_refills=3")
+    assert {group.prompt.sample.id for group in result.groups} <= {"0", "1"}
+    drawn = sum(count for count, _, _ in engine.calls)
+    assert result.cursor == drawn
+    values = result.tally.values()
+    assert values["rollout/refills"] == len(engine.calls) - 1 <= 3
+    assert values["rollout/dropped_groups_frac"] == pytest.approx(1 - len(result.groups) / drawn)
+
+
+def test_a_step_in_which_no_group_has_signal_makes_no_update(tmp_path):
+    trainer = made_trainer(made_config(tmp_path, "algorithm.name=dapo", "train.steps=1"), engine=Counting(always(BAD)))
+    before = final_weights(trainer)
+    trainer.run()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in final_weights(trainer).items())
+
+
+def test_remax_judges_one_greedy_response_more_that_does_not_train(tmp_path):
+    engine = Counting(always(GOOD))
+    result = gathered(tmp_path, engine, "algorithm.name=remax")
+    assert engine.calls == [(4, 4, False), (4, 1, True)]
+    assert [score.value for score in result.greedy_scores] == [1.0] * 4
+    assert all(len(group.rollouts) == 4 for group in result.groups)
+
+
+def test_imitation_samples_nothing_and_needs_stored_trajectories(tmp_path):
+    engine = Counting(always(BAD))
+    result = gathered(tmp_path, engine, "algorithm.name=sft", "mix.enable=true", stored=stored())
+    assert engine.calls == []
+    assert all([rollout.source for rollout in group.rollouts] == ["offline"] for group in result.groups)
+    with pytest.raises(UsageError, match=r"learns from stored trajectories: set mix\.enable=true"):
+        made_trainer(made_config(tmp_path, "algorithm.name=sft"), engine=engine)
+
+
+@pytest.mark.parametrize("name", sorted(set(ALGORITHMS) - {"sft"}))
+def test_every_algorithm_trains_and_resumes_exactly(tmp_path, name):
+    overrides = [f"algorithm.name={name}", "mix.enable=true", "train.updates_per_step=2", "train.steps=2"]
+    if name in ("reinforce_plus_plus", "rloo"):
+        overrides.append("algorithm.options={kl_coef: 0.01, kl_in: reward, kl_kind: k1}")
+    whole = made_trainer(made_config(tmp_path / "whole", *overrides), stored=stored())
+    before = final_weights(whole)
+    whole.run()
+    assert any(not torch.equal(tensor, before[key]) for key, tensor in final_weights(whole).items())
+    made_trainer(made_config(tmp_path / "half", *overrides, "train.steps=1"), stored=stored()).run()
+    resumed = made_trainer(made_config(tmp_path / "half", *overrides), stored=stored())
+    resumed.run()
+    assert all(torch.equal(tensor, final_weights(resumed)[key]) for key, tensor in final_weights(whole).items())
+
+
+def test_imitation_raises_the_likelihood_of_the_stored_response(tmp_path):
+    overrides = ("algorithm.name=sft", "mix.enable=true", "train.steps=8")
+    trainer = made_trainer(made_config(tmp_path, *overrides), stored=stored())
+    trainer.run()
+    losses = [row["loss/total"] for row in read(tmp_path / "metrics.jsonl")]
+    assert losses[-1] < losses[0] - 1.0
+
+
+def test_steps_without_a_right_answer_end_the_run_with_examples_and_a_hint(tmp_path):
+    def score(items):
+        return [Score(value=0.1, parts={"accuracy": 0.0, "format": 1.0}, parsed="x") for _ in items]
+
+    trainer = made_trainer(made_config(tmp_path, "train.stop.zero_reward_steps=2"), score=score)
+    with pytest.raises(RunError, match=r"no rollout was right in 2 steps(.|\n)*wanted ''"):
+        trainer.run()
+    assert len(read(tmp_path / "metrics.jsonl")) == 2
+
+
+def test_a_falling_reward_or_a_growing_kl_ends_the_run(tmp_path):
+    steps = iter(range(1000))
+
+    def score(items):
+        value = 1.0 if next(steps) < 12 else 0.01
+        return [Score(value=value, parts={"accuracy": value, "format": 1.0}) for _ in items]
+
+    overrides = ("train.steps=40", "train.stop.collapse_frac=0.5", "optimizer.learning_rate=0")
+    with pytest.raises(RunError, match="the reward fell to"):
+        made_trainer(made_config(tmp_path / "a", *overrides), score=score).run()
+    overrides = ("train.stop.max_kl=1e-6", "algorithm.options={kl_coef: 0.001}")
+    with pytest.raises(RunError, match=r"loss/kl_ref is .* above train\.stop\.max_kl"):
+        made_trainer(made_config(tmp_path / "b", *overrides)).run()
+
+
+def test_the_best_validated_checkpoint_is_kept(tmp_path):
+    from easyvideor1.types import Answer, Sample
+
+    accuracies = iter([0.1, 0.9, 0.4, 0.2])
+
+    def evaluate(engine):
+        value = next(accuracies)
+        sample = Sample(id="v", problem_type="numerical", problem="?", answer="3")
+        return [Answer(sample=sample, draw=None, response="", score=Score(value=value, parts={"accuracy": value}))]
+
+    config = made_config(tmp_path, "train.validate_every=2", "train.steps=6", "train.keep_checkpoints=1")
+    made_trainer(config, evaluate=evaluate).run()
+    state = json.loads((tmp_path / "checkpoints" / "best" / "state.json").read_text())
+    assert (state["step"], state["best_accuracy_frac"]) == (2, 0.9)
+    assert [path.name for path in (tmp_path / "checkpoints").glob("step-*")] == ["step-000006"]
+
+
+def test_readable_rollouts_are_kept(tmp_path):
+    made_trainer(made_config(tmp_path, "train.steps=1")).run()
+    rows = read_rollouts(tmp_path / "rollouts")
+    assert {row["step"] for row in rows} == {1}
+    assert {row["id"] for row in rows} <= {sample.id for sample in MadePreparer(tiny_model("qwen3_vl")).samples}
