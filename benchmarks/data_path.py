@@ -318,6 +318,7 @@ def ratios(sides: Sides, works: dict[str, Work], codecs: dict, differences: dict
         ],
         "pixel_difference_max": max(found["max"] for found in differences.values()),
         "pixel_differ_frac_max": max(found["differ_frac"] for found in differences.values()),
+        "their_reader": peers.reader(),
         "machine": platform.processor() or platform.machine(),
         "date": time.strftime("%Y-%m-%d"),
     }

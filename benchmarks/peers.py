@@ -18,13 +18,20 @@ if torch.version.cuda is None:
     for name in ("nms", "qnms"):
         torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
-READER = "decord"
-"""qwen-vl-utils' own choice of torchcodec gives the same frames, but needs FFmpeg's libraries installed."""
+
+@cache
+def reader() -> str:
+    """qwen-vl-utils' first choice where it loads (it needs FFmpeg's libraries), else its second; same frames."""
+    try:
+        import torchcodec.decoders  # noqa: F401
+    except (ImportError, RuntimeError):
+        return "decord"
+    return "torchcodec"
 
 
 def decoded(path: str, spec: FrameSpec) -> tuple[torch.Tensor, dict[str, Any]]:
     """Frames as qwen-vl-utils gives them, float32 [T, 3, H, W], and its metadata."""
-    os.environ["FORCE_QWENVL_VIDEO_READER"] = READER
+    os.environ["FORCE_QWENVL_VIDEO_READER"] = reader()
     from qwen_vl_utils import fetch_video
 
     ask = {
