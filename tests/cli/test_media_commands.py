@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from easyvideor1.cli import main
+from easyvideor1.demo.model import new_model, save, train_tokenizer
 from easyvideor1.types import Clip
 from easyvideor1.video.clip_file import read_clip
 from easyvideor1.video.contact_sheet import contact_sheet
@@ -151,3 +152,19 @@ def test_explain_names_the_nearest_id(capsys, tmp_path, write_rows):
     data = write_rows([rows_of("a.mp4")[0] | {"videos": []}])
     assert main(["explain", str(data), "--id", "q00", "--out", str(tmp_path / "x")]) == 2
     assert "nearest: q0" in capsys.readouterr().err
+
+
+def test_with_a_model_the_prompt_has_its_ids_and_its_exact_length(capsys, tmp_path, write_video, write_rows):
+    tokenizer = train_tokenizer(["How many? Answer with a number. " * 3])
+    save(new_model(tokenizer, seed=0), tokenizer, tmp_path / "model")
+    write_video("a.mp4", num_frames=24)
+    data, model = write_rows(rows_of("a.mp4")), ("--model", tmp_path / "model")
+    _, told = answer(capsys, "explain", data, "--id", "q0", "--out", tmp_path / "x", *model, *SMALL)
+    assert told["num_tokens"] == len(told["input_ids"])
+    assert told["num_tokens"] > told["num_vision_tokens"] == 16
+    assert (tmp_path / "x" / "prompt.txt").read_text() == told["prompt"]
+    assert "How many?" in told["prompt"]
+    limit = ("--max-prompt-tokens", told["num_tokens"] - 1)
+    code, report = answer(capsys, "data", "check", data, "--workers", "1", *model, *limit, *SMALL)
+    assert (code, report["problems"][0]["about"]) == (1, "length")
+    assert (report["tokens"]["of"], report["tokens"]["max"]) == ("prompt", told["num_tokens"])
