@@ -21,7 +21,10 @@ from typing import Any, Self
 
 from easyvideor1.config import RewardConfig
 from easyvideor1.errors import RunError, UsageError
+from easyvideor1.problem_types import canonical
 from easyvideor1.rewards import router
+from easyvideor1.rewards.judge import Candidate, Judge
+from easyvideor1.rewards.parse import MAX_ANSWER_CHARS, Response, read_response
 from easyvideor1.rewards.parts import overlong_part
 from easyvideor1.rewards.registry import REGISTRY, register_places
 from easyvideor1.rewards.wire import read_score, write_item
@@ -54,6 +57,8 @@ class RewardPool:
         workers: processes at most.
         deadline_s: wall time one response may take in a worker.
         memory_bytes: address space of one worker.
+        sandbox: command that runs Python answers; none: they are compared as text.
+        judge: gives the accuracy of its problem types instead of the built-in rewards.
     """
 
     def __init__(
@@ -68,11 +73,15 @@ class RewardPool:
         workers: int = 2,
         deadline_s: float = 10.0,
         memory_bytes: int = 2 * 1024**3,
+        sandbox: Sequence[str] = (),
+        judge: Judge | None = None,
     ) -> None:
         register_places(rewards=rewards or {}, parts=parts or {})
         self._weights, self._thinking = dict(weights), thinking
         self._max_tokens, self._buffer_tokens = max_response_tokens, overlong_buffer_tokens
         self._max_workers, self._deadline_s, self._memory_bytes = workers, deadline_s, memory_bytes
+        self._sandbox, self._judge = list(sandbox), judge
+        self._is_judge_tried = False
         self._workers: list[_Worker] = []
         self._lock = threading.Lock()
         self.unscored: Counter[str] = Counter()
@@ -94,11 +103,22 @@ class RewardPool:
             workers=config.workers,
             deadline_s=config.deadline_s,
             memory_bytes=config.memory_mb * 1024**2,
+            sandbox=config.sandbox,
+            judge=None if config.judge is None else Judge(config.judge),
         )
 
     def check(self, samples: Iterable[Sample]) -> None:
-        """Make sure that every sample can be judged; raises DataError at the first that cannot."""
-        router.check(samples)
+        """Make sure that every sample can be judged.
+
+        Raises:
+            DataError: the first sample with an unknown type or an unreadable gold answer.
+            UsageError: the judge cannot be reached, or does not tell right from wrong.
+        """
+        samples = list(samples)
+        router.check(sample for sample in samples if not self._is_for_judge(sample))
+        if self._judge is not None and not self._is_judge_tried and any(map(self._is_for_judge, samples)):
+            self._judge.try_out()
+            self._is_judge_tried = True
 
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Scores in the order of the items; a response that cannot be judged is unscored, with the reason.
@@ -110,14 +130,20 @@ class RewardPool:
         with self._lock:
             scores: list[Score | None] = [None] * len(items)
             heavy: dict[int, str] = {}
+            judged: dict[int, Response] = {}
             for index, item in enumerate(items):
                 overlong = self._overlong(item)
-                if router.is_heavy(item[0]):
+                if self._is_for_judge(item[0]):
+                    judged[index] = read_response(item[1])
+                elif router.is_heavy(item[0]):
                     heavy[index] = json.dumps(write_item(item[0], item[1], overlong=overlong))
                 else:
                     scores[index] = self._score_here(item, overlong)
             if heavy:
                 self._score_in_workers(heavy, items, scores)
+            if self._judge is not None and judged:
+                for index, score in self._judge_all(self._judge, judged, items).items():
+                    scores[index] = score
             return self._reported(scores)
 
     def close(self) -> None:
@@ -141,6 +167,32 @@ class RewardPool:
             name = min(unknown)
             hint = "set reward.overlong_buffer_tokens" if name == "overlong" else "register it with @part"
             raise UsageError(f"reward.weights names the part '{name}', which no score has; {hint}")
+
+    def _is_for_judge(self, sample: Sample) -> bool:
+        return self._judge is not None and canonical(sample.problem_type) in self._judge.problem_types
+
+    def _judge_all(self, judge: Judge, judged: Mapping[int, Response], items: Sequence[Item]) -> dict[int, Score]:
+        """Scores by the judge; what holds no answer is 0 without asking it."""
+        reasons = {index: router.unreadable(judged[index], max_chars=MAX_ANSWER_CHARS) for index in judged}
+        asked = [index for index, reason in reasons.items() if not reason]
+        candidates = [Candidate(sample=items[index][0], answer=judged[index].answers[-1]) for index in asked]
+        verdicts = dict(zip(asked, judge.judge(candidates), strict=True))
+        results = {}
+        for index, response in judged.items():
+            sample, text = items[index][0], items[index][1]
+            verdict = verdicts.get(index, Score(value=0.0, reason=reasons[index]))
+            if verdict.is_scored:
+                verdict = router.finish(
+                    verdict,
+                    sample,
+                    text,
+                    response=response,
+                    weights=self._weights,
+                    thinking=self._thinking,
+                    overlong=self._overlong(items[index]),
+                )
+            results[index] = verdict
+        return results
 
     def _overlong(self, item: Item) -> float | None:
         if self._buffer_tokens <= 0:
@@ -230,6 +282,7 @@ class RewardPool:
             "thinking": self._thinking,
             "deadline_s": self._deadline_s,
             "memory_bytes": self._memory_bytes,
+            "sandbox": self._sandbox,
             "rewards": {name: place for (kind, name), place in REGISTRY.places.items() if kind == "reward"},
             "parts": {name: place for (kind, name), place in REGISTRY.places.items() if kind == "part"},
         }

@@ -14,8 +14,9 @@ import sys
 import time
 from typing import Any
 
-from easyvideor1.rewards.registry import register_places
+from easyvideor1.rewards.registry import REGISTRY, register_places
 from easyvideor1.rewards.router import score, warm_up
+from easyvideor1.rewards.sandbox import sandbox_reward
 from easyvideor1.rewards.wire import read_item, write_score
 from easyvideor1.types import Score
 
@@ -31,6 +32,9 @@ def main() -> int:
     settings = json.loads(source.readline())
     _limit(memory_bytes=settings["memory_bytes"])
     register_places(rewards=settings["rewards"], parts=settings["parts"])
+    if settings["sandbox"]:
+        # A little less than the deadline, so that the command is ended too and not only this process.
+        REGISTRY.rewards["python code"] = sandbox_reward(settings["sandbox"], timeout_s=0.9 * settings["deadline_s"])
     warm_up()
     _send(sink, {"ready": os.getpid()})
     for line in source:

@@ -1,0 +1,42 @@
+"""Python answers run by a command of the user's (a container, a micro-VM); nothing is ever run without one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+
+from easyvideor1.rewards.parse import MAX_LONG_CHARS, read_response, unfenced
+from easyvideor1.rewards.router import unreadable
+from easyvideor1.types import Sample, Score
+
+
+def sandbox_reward(command: Sequence[str], *, timeout_s: float) -> Callable[[Sample, str], Score]:
+    """The reward that asks a command.
+
+    The command gets one JSON object (id, problem, answer, code, extra) on its standard input, and its last line of
+    output is the accuracy in [0, 1]. A failure of the command is no failure of the program: it is unscored.
+    """
+
+    def reward(sample: Sample, text: str) -> Score:
+        response = read_response(text)
+        reason = unreadable(response, max_chars=MAX_LONG_CHARS)
+        if reason or response.answer is None:
+            return Score(value=0.0, reason=reason)
+        request = {
+            "id": sample.id,
+            "problem": sample.problem,
+            "answer": sample.answer,
+            "code": unfenced(response.answer),
+            "extra": dict(sample.extra),
+        }
+        try:
+            done = subprocess.run(
+                list(command), input=json.dumps(request), capture_output=True, text=True, timeout=timeout_s, check=True
+            )
+            accuracy = float(done.stdout.strip().splitlines()[-1])
+        except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
+            return Score.unscored(f"sandbox: {type(error).__name__}: {error}"[:300])
+        return Score(value=accuracy, parsed=request["code"])
+
+    return reward
