@@ -28,7 +28,6 @@ from easyvideor1.demo.questions import (
     Question,
     caption,
     image_exam,
-    reading_exam,
     text_exam,
     video_exam,
 )
@@ -50,7 +49,7 @@ TOWER_STEPS, SKILL_STEPS, HABIT_STEPS = 400, 1600, 150
 TOWER_RATE, SKILL_RATE, HABIT_RATE = 2e-3, 2e-3, 5e-4
 EXAMS_PER_STEP = 16
 TOKENIZER_EXAMS = 400
-TEXT_EXAM_FRAC, READING_EXAM_FRAC, IMAGE_EXAM_FRAC = 0.08, 0.16, 0.16
+TEXT_EXAM_FRAC, IMAGE_EXAM_FRAC = 0.08, 0.16
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -170,10 +169,9 @@ def _shared_tokens(rows: Sequence[np.ndarray]) -> int:
 
 
 def draw_exam(rng: Random) -> Exam:
-    """An exam of any kind. Reading exams, which the demo's data set does not have, teach how to use what was found."""
-    makers = (text_exam, reading_exam, image_exam, video_exam)
-    shown = 1.0 - TEXT_EXAM_FRAC - READING_EXAM_FRAC - IMAGE_EXAM_FRAC
-    make = rng.choices(makers, weights=(TEXT_EXAM_FRAC, READING_EXAM_FRAC, IMAGE_EXAM_FRAC, shown))[0]
+    """A text, image or video exam, in about the demo data set's shares."""
+    shown = 1.0 - TEXT_EXAM_FRAC - IMAGE_EXAM_FRAC
+    make = rng.choices((text_exam, image_exam, video_exam), weights=(TEXT_EXAM_FRAC, IMAGE_EXAM_FRAC, shown))[0]
     return make(rng)
 
 

@@ -58,7 +58,8 @@ def _rows(exam: Exam, *, name: str, out: Path, side_px: int) -> list[dict[str, A
         kind, media = "image", {"images": [f"images/{name}.png"]}
         write_image(scene, out / media["images"][0], side_px=side_px)
     return [
-        {"problem_id": f"{name}-{question.family}", **row(question, kind=kind), **media} for question in exam.questions
+        {"problem_id": f"{name}-{place}", **row(question, kind=kind), **media}
+        for place, question in enumerate(exam.questions)
     ]
 
 

@@ -21,9 +21,11 @@ HASTY_ANSWERS = {
 
 
 def careful(question: Question, rng: Random) -> str:
-    """A response that reasons from what is seen and is right."""
-    conclusion = {"multiple choice": f" ({question.answer})", "boolean": f": {question.answer.lower()}"}
-    return response(f"{question.fact}{conclusion.get(question.problem_type, '')}.", question.answer)
+    """A response that says what is seen and is right; of options it gives the text, which the grader reads as well."""
+    answer = question.answer
+    if question.options:
+        answer = next(text[3:] for text in question.options if text.startswith(f"{answer}. "))
+    return response(f"{question.fact}.", answer)
 
 
 def usual(question: Question, rng: Random) -> str:

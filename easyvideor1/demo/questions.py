@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
 from easyvideor1.demo.clips import BACKGROUNDS, COLOURS, DIRECTIONS, SHAPES, Scene, Thing
@@ -63,18 +63,6 @@ def text_exam(rng: Random) -> Exam:
     return Exam(scene=None, questions=(_sum(rng), _comparison(rng), _word(rng)))
 
 
-def reading_exam(rng: Random) -> Exam:
-    """Questions about two clips that are told instead of shown."""
-    told = [question for _ in range(2) for question in video_exam(rng).questions if question.family != "when"]
-    return Exam(
-        scene=None,
-        questions=tuple(
-            replace(question, family=f"read {question.family}", problem=f"{question.fact}. {question.problem}")
-            for question in told
-        ),
-    )
-
-
 def caption(scene: Scene) -> str:
     """All that is to be seen, thing by thing in the order of COLOURS: where, how it moves, when it is there."""
     parts = []
@@ -121,7 +109,6 @@ def _motion(rng: Random) -> Exam:
     )
     things = (mover, other) if rng.random() < 0.7 else (mover,)
     told_way = way if rng.random() < YES_FRAC else rng.choice([name for name in DIRECTIONS if name != way])
-    fact = f"The {mover.name} moves {way}"
     questions = (
         _choice(
             rng,
@@ -129,7 +116,7 @@ def _motion(rng: Random) -> Exam:
             problem=f"Which way does the {mover.name} move?",
             right=way,
             wrong=[name for name in DIRECTIONS if name != way],
-            fact=fact,
+            fact=f"The {mover.name} moves {way}",
         ),
         _choice(
             rng,
@@ -139,7 +126,12 @@ def _motion(rng: Random) -> Exam:
             wrong=rng.sample([name for name in COLOURS if name != mover.colour], 3),
             fact=f"The moving shape is {mover.colour}",
         ),
-        _boolean("motion", f"Does the {mover.name} move {told_way}?", is_true=told_way == way, fact=fact),
+        _boolean(
+            "motion",
+            f"Does anything move {told_way}?",
+            is_true=told_way == way,
+            fact=f"Something moves {way}" if told_way == way else f"Nothing moves {told_way}",
+        ),
     )
     return Exam(scene=_scene(rng, things, duration_s), questions=questions)
 
@@ -158,9 +150,8 @@ def _events(rng: Random) -> Exam:
         things.append(Thing(colour=colour, shape=shape, x=x, y=y, radius=RADIUS, start_s=start / 2, end_s=end / 2))
     first, second = things
     absent = [name for name in COLOURS if name not in (first.colour, second.colour)]
-    told = first if rng.random() < YES_FRAC else second
-    timed = rng.choice(things)
-    fact = f"The {first.colour} one comes first"
+    is_there = rng.random() < YES_FRAC
+    told = rng.choice((first, second)).colour if is_there else rng.choice(absent)
     questions = (
         _choice(
             rng,
@@ -168,16 +159,19 @@ def _events(rng: Random) -> Exam:
             problem="Which colour appears first?",
             right=first.colour,
             wrong=[second.colour, *rng.sample(absent, 2)],
-            fact=fact,
+            fact=f"The {first.colour} one comes first",
         ),
-        Question(
-            family="when",
-            problem_type="temporal grounding",
-            problem=f"When is the {timed.name} visible?",
-            answer=json.dumps({"time": [timed.start_s, timed.end_s]}),
-            fact=f"The {timed.name} comes and goes",
+        *(
+            Question(
+                family="when",
+                problem_type="temporal grounding",
+                problem=f"When is the {thing.name} visible?",
+                answer=json.dumps({"time": [thing.start_s, thing.end_s]}),
+                fact=f"The {thing.name} comes and goes",
+            )
+            for thing in rng.sample(things, 2)
         ),
-        _boolean("first", f"Is the {told.name} first?", is_true=told is first, fact=fact),
+        _existence(told, is_true=is_there),
     )
     return Exam(scene=_scene(rng, things, duration_s), questions=questions)
 
@@ -205,7 +199,6 @@ def _crowd(rng: Random, *, duration_s: float) -> Exam:
     ]
     is_there = rng.random() < YES_FRAC
     colour = rng.choice(seen if is_there else absent)
-    there = f"There is a {colour} shape" if is_there else f"There is no {colour} shape"
     noun = "shape is" if count == 1 else "shapes are"
     questions = (
         Question(
@@ -215,7 +208,7 @@ def _crowd(rng: Random, *, duration_s: float) -> Exam:
             answer=str(count),
             fact=f"{count} {noun} there",
         ),
-        _boolean("existence", f"Is there a {colour} shape?", is_true=is_there, fact=there),
+        _existence(colour, is_true=is_there),
     )
     if len(absent) >= 3:
         right = rng.choice(seen)
@@ -277,6 +270,11 @@ def _choice(rng: Random, *, family: str, problem: str, right: str, wrong: list[s
         fact=fact,
         options=tuple(f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=True)),
     )
+
+
+def _existence(colour: str, *, is_true: bool) -> Question:
+    fact = f"There is a {colour} shape" if is_true else f"There is no {colour} shape"
+    return _boolean("existence", f"Is there a {colour} shape?", is_true=is_true, fact=fact)
 
 
 def _boolean(family: str, problem: str, *, is_true: bool, fact: str) -> Question:

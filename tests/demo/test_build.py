@@ -77,10 +77,10 @@ def test_an_answer_is_read_back_as_written(built):
     assert len(ids) <= 32
 
 
-def test_a_row_of_three_questions_costs_what_three_rows_cost(built, teacher):
+def test_a_row_of_several_questions_costs_what_rows_of_their_own_cost(built, teacher):
     model = Qwen3VLForConditionalGeneration.from_pretrained(built).eval()
     lessons = [teacher.lesson(careful, with_caption=True) for _ in range(6)]
-    lesson = next(lesson for lesson in lessons if len(lesson.families) == 4 and lesson.plan is not None)
+    lesson = next(lesson for lesson in lessons if len(lesson.families) >= 4 and lesson.plan is not None)
     with torch.no_grad():
         together, hits_together = response_loss(model, [lesson])
         apart, hits_apart = response_loss(model, split(lesson))

@@ -12,7 +12,7 @@ import pytest
 from easyvideor1.data.schema import read_samples
 from easyvideor1.demo.clips import COLOURS, Scene, Thing, draw
 from easyvideor1.demo.dataset import build_dataset
-from easyvideor1.demo.questions import YES_FRAC, caption, reading_exam, text_exam, video_exam
+from easyvideor1.demo.questions import YES_FRAC, caption, text_exam, video_exam
 
 
 @pytest.fixture(scope="module")
@@ -109,13 +109,6 @@ def test_the_right_option_of_a_direction_question_is_the_way_the_shape_moves():
                 assert [way for way, is_so in ways.items() if is_so] == [told]
                 checked += 1
     assert checked > 5
-
-
-def test_a_reading_exam_tells_what_a_video_exam_shows():
-    exam = reading_exam(Random(2))
-    assert exam.scene is None
-    for question in exam.questions:
-        assert question.problem.startswith(f"{question.fact}. ")
 
 
 def test_a_caption_tells_place_movement_and_time_of_everything():

@@ -4,6 +4,8 @@ from random import Random
 
 from easyvideor1.demo.demonstrations import HASTY_ANSWERS, HASTY_FRAC, HASTY_REASON, careful, usual
 from easyvideor1.demo.questions import Question, text_exam, video_exam
+from easyvideor1.rewards.router import score
+from easyvideor1.types import Sample
 
 COUNT = Question(family="count", problem_type="numerical", problem="How many?", answer="3", fact="3 shapes are there")
 
@@ -17,14 +19,15 @@ def test_a_careful_answer_states_what_is_seen_and_is_right():
     assert careful(COUNT, Random(0)) == "<think>3 shapes are there.</think><answer>3</answer>"
 
 
-def test_a_careful_answer_says_the_option_and_the_verdict_beside_the_fact():
+def test_a_careful_answer_to_a_choice_gives_the_text_of_the_right_option():
+    options = ("A. left", "B. down", "C. up", "D. right")
     way = Question(
-        family="direction", problem_type="multiple choice", problem="?", answer="C", fact="It moves up",
-        options=("A. left", "B. down", "C. up", "D. right"),
-    )  # fmt: skip
-    verdict = Question(family="motion", problem_type="boolean", problem="?", answer="No", fact="It moves up")
-    assert careful(way, Random(0)) == "<think>It moves up (C).</think><answer>C</answer>"
-    assert careful(verdict, Random(0)) == "<think>It moves up: no.</think><answer>No</answer>"
+        family="", problem_type="multiple choice", problem="?", answer="C", fact="It moves up", options=options
+    )
+    text = careful(way, Random(0))
+    assert text == "<think>It moves up.</think><answer>up</answer>"
+    sample = Sample(id="", problem_type="multiple choice", problem="?", answer="C", options=options)
+    assert score(sample, text, thinking=True).value == 1.0
 
 
 def test_hasty_answers_are_the_announced_share_and_do_not_depend_on_the_question():
