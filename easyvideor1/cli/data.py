@@ -7,6 +7,7 @@ import importlib
 
 ACTIONS = {
     "check": "find everything that is wrong with rows, media, gold answers and prompt lengths",
+    "filter": "keep the rows that a model solves sometimes, by the pass rate of k responses",
 }
 """Action -> a line of help. The module cli.data_ACTION has `add_arguments(parser)` and `run(args) -> int`."""
 

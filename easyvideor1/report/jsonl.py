@@ -1,11 +1,11 @@
-"""Append-only JSON Lines whose rows carry a step: the one file format of everything a run tells about itself."""
+"""Append-only JSON Lines: the one file format of everything a run tells about itself, mostly in rows with a step."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ from easyvideor1.errors import DataError
 REMEDY = "the file was damaged; delete the line to go on without it"
 
 
-class StepLines:
-    """An open file of rows, one JSON object a line, each with its "step"; every row is flushed at once."""
+class Lines:
+    """An open file of rows, one JSON object a line; every row is flushed at once."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -28,21 +28,31 @@ class StepLines:
         self._file.write(_line(row))
         self._file.flush()
 
-    def truncate_after(self, step: int) -> None:
-        """Drop the rows of later steps, which a resumed run makes again; the file is replaced in one move."""
-        self._file.close()
-        kept = [row for row in read_rows(self.path) if row["step"] <= step]
-        part = self.path.with_name(self.path.name + ".part")
-        part.write_text("".join(map(_line, kept)), encoding="utf-8", errors="backslashreplace")
-        os.replace(part, self.path)
-        self._open()
-
     def close(self) -> None:
         self._file.close()
 
     def _open(self) -> None:
         # A lone surrogate becomes its escape, which is how JSON spells it.
         self._file = self.path.open("a", encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+class StepLines(Lines):
+    """An open file of rows that each carry their "step"."""
+
+    def truncate_after(self, step: int) -> None:
+        """Drop the rows of later steps, which a resumed run makes again; the file is replaced in one move."""
+        self._file.close()
+        write_objects(self.path, [row for row in read_rows(self.path) if row["step"] <= step])
+        self._open()
+
+
+def write_objects(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a whole file of rows in one move: a reader sees all of them, or what was there before."""
+    path = Path(path)
+    part = path.with_name(path.name + ".part")
+    with part.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+        file.writelines(map(_line, rows))
+    os.replace(part, path)
 
 
 def read_rows(path: str | Path) -> list[dict[str, Any]]:
