@@ -15,7 +15,7 @@ COMMANDS = {
     "train": "train a model by a recipe",
     "reward": "judge responses, and try the grader on a data set",
     "report": "write the HTML report of a run",
-    "data": "check data files",
+    "data": "check and filter data files",
     "explain": "show one sample as the model sees it: prompt, token ids, frames with their times",
     "preprocess": "decode every video of a data set once, into the frame cache",
     "cache": "look after a frame cache",
