@@ -125,6 +125,8 @@ class MediaPlan:
     source_fps: float
     duration_s: float
     cache_key: str
+    content: str = ""
+    """Digest of the file's content when it was planned: the decoder refuses another; "" is not compared."""
     warnings: tuple[str, ...] = ()
 
 

@@ -30,7 +30,7 @@ from easyvideor1.video.probe import (
     scan,
 )
 from easyvideor1.video.resize import resize
-from easyvideor1.video.sampling import video_header
+from easyvideor1.video.sampling import content_digest, video_header
 from easyvideor1.video.source import Source, locate
 from easyvideor1.video.stills import picture_header, read_animation, read_picture
 
@@ -50,6 +50,8 @@ def decode(plan: MediaPlan, *, threads: int | None = None) -> Clip:
         MediaError: the file cannot be decoded, changed since it was planned, or too few of its frames are intact.
     """
     located = locate(plan.media)
+    if plan.content and content_digest(located) != plan.content:
+        raise MediaError("the file is not the one that was planned", where=plan.media.name, remedy="plan it again")
     canvas = _Canvas(plan)
     if isinstance(located, tuple):
         for number in plan.frame_numbers:

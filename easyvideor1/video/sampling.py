@@ -165,6 +165,7 @@ def _plan(
         source_fps=source_fps,
         duration_s=duration_s,
         cache_key=cache_key(media, located, spec, vision),
+        content=content_digest(located),
         warnings=warnings,
     )
 
@@ -375,12 +376,18 @@ def _nearest(side: int, factor: int) -> int:
     return max(factor, round(side / factor) * factor)
 
 
+def content_digest(located: Source | tuple[Source, ...]) -> str:
+    """Hex digest that changes when the content of a file, or of one of several, does."""
+    if not isinstance(located, tuple):
+        return identity(located)
+    return hashlib.sha256(" ".join(identity(source) for source in located).encode()).hexdigest()
+
+
 def cache_key(media: Media, located: Source | tuple[Source, ...], spec: FrameSpec, vision: VisionSpec) -> str:
     """Hex digest of everything the frames depend on, and of nothing else."""
-    sources = located if isinstance(located, tuple) else (located,)
     is_video = media.kind == "video"
     parts = {
-        "content": [identity(source) for source in sources],
+        "content": content_digest(located),
         "kind": media.kind,
         "clip": [media.start_s, media.end_s] if is_video else None,
         "times": [media.fps, media.times_s] if is_video else None,

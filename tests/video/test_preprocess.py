@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from easyvideor1.errors import RunError, UsageError
+from easyvideor1.errors import MediaError, RunError, UsageError
 from easyvideor1.types import FrameSpec, Media, VisionSpec
 from easyvideor1.video.cache import FrameCache, entries
 from easyvideor1.video.clip_file import read_tensors
@@ -97,6 +97,14 @@ def test_a_replaced_video_gets_a_new_entry(tmp_path, write_video):
     write_video("a.mp4", seed=2)
     assert not work(video(path)).reused
     assert len(list(entries(tmp_path / "cache"))) == 2
+
+
+def test_a_file_replaced_between_plan_and_decode_is_refused(tmp_path, write_video):
+    plan = plan_media(video(write_video("a.mp4", seed=1)), SPEC, VISION)
+    write_video("a.mp4", seed=2)  # as long, and at the same times
+    with pytest.raises(MediaError, match="not the one that was planned"):
+        FrameCache(tmp_path / "cache").load(plan)
+    assert not list(entries(tmp_path / "cache"))
 
 
 def test_a_bad_file_costs_only_itself_and_says_why(tmp_path, write_video):
