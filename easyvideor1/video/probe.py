@@ -147,14 +147,11 @@ def opened(source: Source, *, is_header_enough: bool = False) -> Iterator[tuple[
     Args:
         is_header_enough: do not decode a frame to learn its format, where the container is MP4.
     """
-    options = {"probesize": "32"} if is_header_enough and source.head(8)[4:] == b"ftyp" else {}
-    # "file:" keeps a colon in a name from being read as a protocol
-    file = io.BytesIO(source.data) if source.data is not None else f"file:{source.path}"
-    try:
-        # metadata is often not UTF-8; nothing here depends on it
-        container = cast(InputContainer, av.open(file, container_options=options, metadata_errors="ignore"))  # pyright: ignore
-    except (av.error.FFmpegError, OSError) as error:
-        raise _unopened(source, error) from None
+    is_light = is_header_enough and source.head(8)[4:] == b"ftyp"
+    container = _open(source, {"codec_whitelist": "none"} if is_light else {})
+    if is_light and any(_num_pixels(stream) == 0 for stream in container.streams.video):
+        container.close()  # MPEG-4 part 2 and H.263 keep their size where only the decoder finds it
+        container = _open(source, {})
     with container:
         streams = [stream for stream in container.streams.video if not _is_cover(stream)]
         # Not FFmpeg's "best": that one depends on how much of the file was read to find out.
@@ -165,6 +162,17 @@ def opened(source: Source, *, is_header_enough: bool = False) -> Iterator[tuple[
         if stream.codec_context is None:
             raise MediaError("no decoder for its codec in this build of PyAV", where=source.name)
         yield container, cast(VideoStream, stream)
+
+
+def _open(source: Source, options: dict[str, str]) -> InputContainer:
+    # "file:" keeps a colon in a name from being read as a protocol
+    file = io.BytesIO(source.data) if source.data is not None else f"file:{source.path}"
+    try:
+        # metadata is often not UTF-8; nothing here depends on it
+        container = av.open(file, container_options=options, metadata_errors="ignore")  # pyright: ignore
+    except (av.error.FFmpegError, OSError) as error:
+        raise _unopened(source, error) from None
+    return cast(InputContainer, container)
 
 
 def _num_pixels(stream: VideoStream) -> int:

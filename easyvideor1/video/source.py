@@ -18,7 +18,7 @@ from easyvideor1.errors import MediaError
 from easyvideor1.types import Media
 
 PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".avif"})
-WHOLE_HASH_BYTES = 8 << 20
+WHOLE_HASH_BYTES = 2 << 20
 """Files up to this size are identified by all their bytes; larger ones by size, change time and sampled blocks."""
 BLOCK_BYTES = 64 << 10
 NUM_BLOCKS = 16
