@@ -16,6 +16,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -33,7 +34,7 @@ from easyvideor1.types import Sample, Score
 Item = tuple[Sample, str] | tuple[Sample, str, int]
 """Sample, response text and, where the length counts, the response's tokens."""
 
-START_UP_S = 120.0
+START_UP_S = 300.0
 """Time for a worker's imports; an item's own deadline runs from when a ready worker gets it."""
 RECYCLE_AFTER = 2000
 """Items after which a worker is replaced, because symbolic algebra caches without bound."""
@@ -129,14 +130,15 @@ class RewardPool:
         """
         with self._lock:
             scores: list[Score | None] = [None] * len(items)
-            heavy: dict[int, str] = {}
+            heavy: dict[int, _Message] = {}
             judged: dict[int, Response] = {}
             for index, item in enumerate(items):
                 overlong = self._overlong(item)
                 if self._is_for_judge(item[0]):
                     judged[index] = read_response(item[1])
                 elif router.is_heavy(item[0]):
-                    heavy[index] = json.dumps(write_item(item[0], item[1], overlong=overlong))
+                    line = json.dumps(write_item(item[0], item[1], overlong=overlong))
+                    heavy[index] = _Message(canonical(item[0].problem_type), line)
                 else:
                     scores[index] = self._score_here(item, overlong)
             if heavy:
@@ -211,7 +213,9 @@ class RewardPool:
             log.warning("%s: scoring failed", item[0].id, exc_info=True)
             return Score.unscored(f"{type(error).__name__}: {error}"[:500])
 
-    def _score_in_workers(self, heavy: Mapping[int, str], items: Sequence[Item], scores: list[Score | None]) -> None:
+    def _score_in_workers(
+        self, heavy: Mapping[int, _Message], items: Sequence[Item], scores: list[Score | None]
+    ) -> None:
         waiting = deque(heavy)
         with selectors.DefaultSelector() as selector:
             for worker in self._workers:
@@ -224,12 +228,16 @@ class RewardPool:
                 self.close()  # half-done work must not answer the next batch
                 raise
 
-    def _hand_out(self, waiting: deque[int], heavy: Mapping[int, str], selector: selectors.BaseSelector) -> None:
+    def _hand_out(self, waiting: deque[int], heavy: Mapping[int, _Message], selector: selectors.BaseSelector) -> None:
         """Give every idle worker an item, and start workers while there are more items than workers at work."""
         for worker in self._workers:
-            if waiting and worker.is_ready and worker.number is None:
-                number = waiting.popleft()
-                worker.send(number, heavy[number], deadline_s=self._deadline_s)
+            if not (waiting and worker.is_ready and worker.number is None):
+                continue
+            message = heavy[waiting[0]]
+            if message.problem_type in worker.warm:
+                worker.send(waiting.popleft(), message.item, deadline_s=self._deadline_s)
+            else:
+                worker.warm_up(message.problem_type)
         at_work = sum(worker.number is not None for worker in self._workers)
         wanted = min(self._max_workers, at_work + len(waiting))
         while len(self._workers) < wanted:
@@ -300,6 +308,15 @@ class RewardPool:
         return done
 
 
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """A response on its way to a worker."""
+
+    problem_type: str
+    item: str
+    """As JSON."""
+
+
 class _Worker:
     """A process that judges, and the item it has in hand."""
 
@@ -317,10 +334,18 @@ class _Worker:
         self._stdin, self.stdout = self._process.stdin, self._process.stdout
         self._unread = bytearray()
         self.is_ready = False
+        self.warm: set[str] = set()
+        """Problem types whose imports are done."""
         self.number: int | None = None
         self.num_done = 0
         self.kill_at_s = time.monotonic() + START_UP_S
         self._write(json.dumps(settings))
+
+    def warm_up(self, problem_type: str) -> None:
+        """Let the process import what a type needs; it is ready again when it says so."""
+        self.warm.add(problem_type)
+        self.is_ready, self.kill_at_s = False, time.monotonic() + START_UP_S
+        self._write(json.dumps({"warm_up": problem_type}))
 
     def send(self, number: int, item: str, *, deadline_s: float) -> None:
         """Hand over an item; its clock starts now."""

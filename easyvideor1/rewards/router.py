@@ -166,8 +166,13 @@ def _unit(value: float, what: str) -> float:
     return min(1.0, max(0.0, float(value)))
 
 
-def warm_up() -> None:
-    """Import and run once what the heavy tasks need, so that the first response is not judged late."""
-    picture = '<svg viewBox="0 0 9 9"><rect width="5" height="5"/><text x="1" y="5">a</text></svg>'
-    for problem_type, gold, answer in (("math", r"\sqrt{8}", r"2\sqrt{2}"), ("svg code", picture, picture)):
+_PICTURE = '<svg viewBox="0 0 9 9"><rect width="5" height="5"/><text x="1" y="5">a</text></svg>'
+_FIRST_USES = {"math": (r"\sqrt{8}", r"2\sqrt{2}"), "svg code": (_PICTURE, _PICTURE)}
+"""Problem type -> a gold and an answer that make it import everything it ever needs."""
+
+
+def warm_up(problem_type: str) -> None:
+    """Import what a type needs by judging an answer, so that the first response of a worker is not late."""
+    if problem_type in _FIRST_USES:
+        gold, answer = _FIRST_USES[problem_type]
         score(Sample(id="", problem_type=problem_type, problem="", answer=gold), f"<answer>{answer}</answer>")

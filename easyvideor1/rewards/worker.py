@@ -35,12 +35,15 @@ def main() -> int:
     if settings["sandbox"]:
         # A little less than the deadline, so that the command is ended too and not only this process.
         REGISTRY.rewards["python code"] = sandbox_reward(settings["sandbox"], timeout_s=0.9 * settings["deadline_s"])
-    warm_up()
     _send(sink, {"ready": os.getpid()})
     for line in source:
+        message = json.loads(line)
+        if "warm_up" in message:
+            warm_up(message["warm_up"])
+            _send(sink, {"ready": os.getpid()})
+            continue
         # A worker whose parent is gone and that hangs must end too: the default action of this signal ends it.
         signal.setitimer(signal.ITIMER_REAL, 2 * settings["deadline_s"] + 1)
-        message = json.loads(line)
         started = time.monotonic()
         result = _judged(message, settings)
         signal.setitimer(signal.ITIMER_REAL, 0)
