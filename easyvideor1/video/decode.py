@@ -52,7 +52,7 @@ def decode(plan: MediaPlan, *, threads: int | None = None) -> Clip:
     located = locate(plan.media)
     if plan.content and content_digest(located) != plan.content:
         raise MediaError("the file is not the one that was planned", where=plan.media.name, remedy="plan it again")
-    canvas = _Canvas(plan)
+    canvas = Canvas(plan)
     if isinstance(located, tuple):
         for number in plan.frame_numbers:
             canvas.put(number, read_picture(located[number]))
@@ -62,10 +62,10 @@ def decode(plan: MediaPlan, *, threads: int | None = None) -> Clip:
         _draw_picture(located, canvas)
     else:
         _draw_video(located, plan, canvas, threads=threads or min(os.cpu_count() or 1, 4))
-    return canvas.clip(name=plan.media.name)
+    return canvas.clip()
 
 
-class _Canvas:
+class Canvas:
     """The wanted frames, filled in any order."""
 
     def __init__(self, plan: MediaPlan) -> None:
@@ -91,12 +91,14 @@ class _Canvas:
         resize(rows, width=pixels.shape[1] if width is None else width, out=self.frames[slot])
         self.is_filled[slot] = True
 
-    def clip(self, *, name: str) -> Clip:
+    def clip(self) -> Clip:
         """The finished clip; frames that never came are copies of their nearest neighbour."""
         filled = np.flatnonzero(self.is_filled)
         total = len(self.is_filled)
         if self.is_too_empty:
-            raise MediaError(f"damaged: only {len(filled)} of {total} wanted frames can be decoded", where=name)
+            raise MediaError(
+                f"damaged: only {len(filled)} of {total} wanted frames can be decoded", where=self.plan.media.name
+            )
         for slot in np.flatnonzero(~self.is_filled):
             self.frames[slot] = self.frames[filled[np.abs(filled - slot).argmin()]]
         if len(filled) < total:
@@ -113,7 +115,7 @@ class _Canvas:
         )
 
 
-def _draw_picture(source: Source, canvas: _Canvas) -> None:
+def _draw_picture(source: Source, canvas: Canvas) -> None:
     if picture_header(source).num_frames == 1:
         canvas.put(0, read_picture(source))
         return
@@ -121,7 +123,7 @@ def _draw_picture(source: Source, canvas: _Canvas) -> None:
         canvas.put(number, pixels)
 
 
-def _draw_video(source: Source, plan: MediaPlan, canvas: _Canvas, *, threads: int) -> None:
+def _draw_video(source: Source, plan: MediaPlan, canvas: Canvas, *, threads: int) -> None:
     packets = scan(source)
     _check_unchanged(source, plan)
     if packets.has_times and not packets.is_cut:
@@ -140,7 +142,7 @@ def _check_unchanged(source: Source, plan: MediaPlan) -> None:
             raise MediaError("the file is not the one that was planned", where=source.name, remedy="plan it again")
 
 
-def _draw_jumping(source: Source, packets: Packets, canvas: _Canvas, *, threads: int) -> None:
+def _draw_jumping(source: Source, packets: Packets, canvas: Canvas, *, threads: int) -> None:
     """Decode only the stretches between a key frame and the last frame wanted after it."""
     wanted = {int(packets.pts[packets.shown[number]]): number for number in canvas.missing}
     stretches = iter(_stretches(packets, canvas.missing))
@@ -180,14 +182,14 @@ def _stretches(packets: Packets, numbers: list[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def _draw(frames: list[av.VideoFrame], wanted: dict[int, int], canvas: _Canvas, to_rgb: RgbConverter) -> None:
+def _draw(frames: list[av.VideoFrame], wanted: dict[int, int], canvas: Canvas, to_rgb: RgbConverter) -> None:
     for frame in frames:
         number = wanted.get(frame.pts) if frame.pts is not None else None
         if number is not None and not frame.is_corrupt:
             to_rgb.draw(frame, number, canvas)
 
 
-def _draw_from_start(source: Source, packets: Packets, canvas: _Canvas, *, threads: int, is_strict: bool) -> None:
+def _draw_from_start(source: Source, packets: Packets, canvas: Canvas, *, threads: int, is_strict: bool) -> None:
     """Decode everything up to the last missing frame; where packets have no times, frames are counted."""
     missing = set(canvas.missing)
     by_time = {int(packets.pts[packets.shown[number]]): number for number in missing}
@@ -214,7 +216,7 @@ class RgbConverter:
         self.graph: av.filter.Graph | None = None
         self.orientation = Orientation()
 
-    def draw(self, frame: av.VideoFrame, number: int, canvas: _Canvas) -> None:
+    def draw(self, frame: av.VideoFrame, number: int, canvas: Canvas) -> None:
         layout = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range, frame.rotation)
         if self.graph is None or layout != self.layout:
             self.layout, self.graph = layout, self._build(frame)
