@@ -125,8 +125,6 @@ class RolloutConfig:
     max_response_tokens: int = 1024
     rows_per_batch: int = 64
     """Sequences generated at once."""
-    max_refills: int = 4
-    """Rounds of further prompts that replace groups without signal, where the algorithm drops those (dapo)."""
 
 
 @dataclass(frozen=True, kw_only=True)

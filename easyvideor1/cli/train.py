@@ -140,19 +140,24 @@ def train(config: RunConfig) -> RunState:
 
 def _load(sources: Sequence[SourceConfig], config: RunConfig, preparer: Preparer, folder: RunFolder) -> list[Sample]:
     """The usable samples of some sources; media headers and prompt lengths are checked, nothing is decoded."""
-    samples = [sample for source in sources for sample in read_samples(source.path, media_root=source.media_root)]
-    policy = config.data.on_bad_sample
+    skips = config.data.on_bad_sample == "skip"
+    errors: list[DataError] = []
+    samples = []
+    for source in sources:
+        samples += read_samples(
+            source.path, media_root=source.media_root, source=source.label, on_bad=errors.append if skips else None
+        )
 
     def check(sample: Sample) -> None:
         router.check([sample])
         preparer.prompt(sample)
 
-    good, errors = usable(samples, check, on_bad_sample=policy)
+    good = usable(samples, check, on_bad=errors.append if skips else None)
     if errors:
         folder.path.mkdir(parents=True, exist_ok=True)
-        with (folder.path / "bad_samples.jsonl").open("a") as file:
+        with folder.bad_samples.open("a") as file:
             file.writelines(json.dumps(_described(error)) + "\n" for error in errors)
-        log.warning("skipped %d of %d samples; see %s/bad_samples.jsonl", len(errors), len(samples), folder.path)
+        log.warning("skipped %d samples; see %s", len(errors), folder.bad_samples)
     return good
 
 

@@ -1,13 +1,11 @@
-"""Samples in a seeded order, and the step from a Sample to an Example: prompt, frames and patches, each made once."""
+"""The step from a Sample to an Example: prompt, frames and patches, each made once."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
-
-import numpy as np
 
 from easyvideor1.data.encode import Encoder, media_inputs
 from easyvideor1.data.prompts import instruction
@@ -91,25 +89,6 @@ class Preparer:
         return self.example(prompt, self.clips(prompt))
 
 
-def order(num_samples: int, *, seed: int, start: int) -> Iterator[int]:
-    """Indices from place `start` on, epoch after epoch, each epoch in an order of its own.
-
-    The order is a pure function of (seed, place), so a resumed run needs the place only.
-
-    >>> from itertools import islice
-    >>> once = list(islice(order(4, seed=1, start=0), 8))
-    >>> sorted(once[:4]), once[5:] == list(islice(order(4, seed=1, start=5), 3))
-    ([0, 1, 2, 3], True)
-    """
-    place = start
-    while True:
-        epoch, offset = divmod(place, num_samples)
-        permutation = np.random.default_rng([seed, epoch]).permutation(num_samples)
-        for index in permutation[offset:]:
-            yield int(index)
-        place = (epoch + 1) * num_samples
-
-
 def mix_seed(*numbers: int) -> int:
     """One 63-bit seed out of several numbers (run seed, step, chunk)."""
     digest = hashlib.sha256(",".join(map(str, numbers)).encode()).digest()
@@ -117,26 +96,27 @@ def mix_seed(*numbers: int) -> int:
 
 
 def usable(
-    samples: Sequence[Sample],
-    check: Callable[[Sample], object],
-    *,
-    on_bad_sample: str,
-) -> tuple[list[Sample], list[DataError]]:
-    """The samples that pass the check, and the errors of the others.
+    samples: Sequence[Sample], check: Callable[[Sample], object], *, on_bad: Callable[[DataError], None] | None
+) -> list[Sample]:
+    """The samples that pass the check.
+
+    Args:
+        on_bad: is told what is wrong with the others; None: the first error is raised.
 
     Raises:
-        DataError: the first error, when `on_bad_sample` is "error"; or when no sample is left.
+        DataError: see `on_bad`; or no sample is left.
     """
-    good, errors = [], []
+    good, last = [], None
     for sample in samples:
         try:
             check(sample)
         except DataError as error:
-            if on_bad_sample == "error":
+            if on_bad is None:
                 raise
-            errors.append(error)
+            on_bad(error)
+            last = error
         else:
             good.append(sample)
     if not good:
-        raise DataError(f"all {len(errors)} samples are bad; the first: {errors[0]}" if errors else "no samples")
-    return good, errors
+        raise last or DataError("no usable sample")
+    return good

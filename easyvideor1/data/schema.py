@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,34 +38,56 @@ READ_FIELDS = {
 }  # fmt: skip
 
 
-def read_samples(path: str | Path, *, media_root: str | Path | None = None, source: str = "") -> list[Sample]:
+def read_samples(
+    path: str | Path,
+    *,
+    media_root: str | Path | None = None,
+    source: str = "",
+    on_bad: Callable[[DataError], None] | None = None,
+) -> list[Sample]:
     """All samples of a JSONL file, or of a JSON file holding a list of rows.
 
     Args:
         media_root: folder that relative media paths start from; None: the folder of the data file.
         source: name of the data set; "" takes the file's name.
+        on_bad: is told what is wrong with a row, which is then left out; None: the first bad row is raised.
 
     Raises:
-        DataError: unreadable file, broken JSON, a wrong row (see `parse_row`), or an id used twice.
+        DataError: unreadable file, no row in it; without `on_bad` also broken JSON, a wrong row (see `parse_row`) or
+            an id used twice.
     """
     path = Path(path)
     root = Path(media_root) if media_root is not None else path.parent
+    places: dict[str, str] = {}
     samples = []
-    first_place: dict[str, str] = {}
-    for where, row in read_rows(path):
-        sample = parse_row(row, where=where, media_root=root, source=source or path.stem)
-        if sample.id in first_place:
-            raise DataError(
-                f"id {sample.id!r} is already used at {first_place[sample.id]}",
-                where=where,
-                field="problem_id",
-                remedy="make ids unique, or leave them out to number the rows",
-            )
-        first_place[sample.id] = where
-        samples.append(sample)
-    if not samples:
+    num_rows = 0
+    for where, row in rows_or_errors(path):
+        num_rows += 1
+        try:
+            if isinstance(row, DataError):
+                raise row
+            sample = parse_row(row, where=where, media_root=root, source=source or path.stem)
+            _note_id(sample, places)
+        except DataError as error:
+            if on_bad is None:
+                raise
+            on_bad(error)
+        else:
+            samples.append(sample)
+    if not num_rows:
         raise DataError("no rows", where=str(path), remedy="the file must hold one JSON object per line")
     return samples
+
+
+def _note_id(sample: Sample, places: dict[str, str]) -> None:
+    if sample.id in places:
+        raise DataError(
+            f"id {sample.id!r} is already used at {places[sample.id]}",
+            where=sample.where,
+            field="problem_id",
+            remedy="make ids unique, or leave them out to number the rows",
+        )
+    places[sample.id] = sample.where
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from easyvideor1.algo.recipes import Recipe
 from easyvideor1.config import RunConfig
-from easyvideor1.data.dataset import Example, Preparer, mix_seed, order
+from easyvideor1.data.dataset import Example, Preparer, mix_seed
+from easyvideor1.data.mixture import order, strata
 from easyvideor1.errors import DataError, RunError, UsageError
 from easyvideor1.report.metrics import Stopwatch, Tally
 from easyvideor1.rollout.engine import Engine, Sampling
@@ -73,11 +74,12 @@ class Gatherer:
             note_bad: is told every sample that was skipped.
 
         Raises:
-            UsageError: the recipe learns from stored trajectories only, but none are mixed in.
+            UsageError: the recipe learns from stored trajectories, but none are mixed in.
         """
-        if not recipe.needs_policy_rollouts and (stored is None or not config.mix.enable):
+        if recipe.needs_stored and (stored is None or not config.mix.enable):
             raise UsageError(f"algorithm '{recipe.name}' learns from stored trajectories: set mix.enable=true")
         self._config, self._samples, self._prepare = config, samples, prepare
+        self._strata = strata(samples, config.data)
         self._engine, self._score, self._recipe = engine, score, recipe
         self._stored, self._watch, self._note_bad = stored, watch, note_bad
         self._n = config.rollout.n if recipe.needs_policy_rollouts else 1
@@ -104,7 +106,7 @@ class Gatherer:
         filled = fill(
             draw,
             wanted=config.train.prompts_per_step,
-            max_rounds=config.rollout.max_refills if drops else 0,
+            max_rounds=self._recipe.refill_rounds if drops else 0,
             keeps=(lambda candidate: has_signal(candidate.group)) if drops else (lambda candidate: True),
         )
         tally.add("rollout/dropped_groups_frac", total=filled.dropped_frac)
@@ -116,7 +118,7 @@ class Gatherer:
         """The next `count` examples in the run's order, and the place after them; bad samples by the run's policy."""
         examples: list[Example] = []
         num_bad = 0
-        for index in order(len(self._samples), seed=self._config.seed, start=cursor):
+        for index in order(self._strata, seed=self._config.seed, start=cursor):
             if len(examples) == count:
                 break
             cursor += 1

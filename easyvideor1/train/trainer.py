@@ -199,5 +199,5 @@ class Trainer:
         )
 
     def _note_bad(self, error: DataError) -> None:
-        with (self._folder.path / "bad_samples.jsonl").open("a") as file:
+        with self._folder.bad_samples.open("a") as file:
             file.write(json.dumps({"where": error.where, "field": error.field, "problem": error.problem}) + "\n")

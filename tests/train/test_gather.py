@@ -90,7 +90,7 @@ def test_groups_without_signal_are_dropped_and_refilled_from_further_prompts(tmp
         return json.dumps(GOOD if mixed and index == 0 else BAD)
 
     engine = Counting(script)
-    result = gathered(tmp_path, engine, "algorithm.name=dapo", "rollout.max_refills=3")
+    result = gathered(tmp_path, engine, "algorithm.name=dapo", "algorithm.options={refill_rounds: 3}")
     assert {group.prompt.sample.id for group in result.groups} <= {"0", "1"}
     drawn = sum(count for count, _, _ in engine.calls)
     assert result.cursor == drawn

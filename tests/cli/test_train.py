@@ -1,0 +1,173 @@
+"""`easyvideor1 train` on a handful of real files with an untrained tiny model: wiring, bad input, kill and resume."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+from easyvideor1.cli import main
+from easyvideor1.demo.clips import Scene, Thing, write_clip, write_image
+from easyvideor1.demo.model import new_model, save, train_tokenizer
+from easyvideor1.report.metrics import comparable, read
+from easyvideor1.report.records import read_validation
+
+TEXTS = ["What colour is it? A. red B. blue Think in <think> tags, then give the option letter in <answer> tags."] * 50
+OPTIONS = ["A. red", "B. blue"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model, three media and a data file."""
+    folder = tmp_path_factory.mktemp("train")
+    tokenizer = train_tokenizer(TEXTS)
+    save(new_model(tokenizer, seed=0), tokenizer, folder / "model")
+    scene = Scene(
+        things=(Thing(colour="red", shape="circle", x=0.3, y=0.5, radius=0.2, dx_per_s=0.1),),
+        duration_s=2.0,
+        background="plain",
+        shade=60,
+        texture_seed=0,
+    )
+    write_clip(scene, folder / "a.mp4", side_px=64)
+    write_clip(scene, folder / "b.mp4", side_px=64)
+    write_image(scene, folder / "c.png", side_px=64)
+    write_rows(folder / "rows.jsonl", rows())
+    return folder
+
+
+def rows():
+    question = {"problem": "What colour is it?", "answer": "A", "problem_type": "multiple choice", "options": OPTIONS}
+    return [
+        {**question, "problem_id": "video-a", "videos": ["a.mp4"]},
+        {**question, "problem_id": "video-b", "videos": ["b.mp4"]},
+        {**question, "problem_id": "image", "images": ["c.png"]},
+        {"problem": "What is 1 + 2?", "answer": "3", "problem_type": "numerical", "problem_id": "text"},
+    ]
+
+
+def write_rows(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def recipe(folder, out, data="rows.jsonl", **train):
+    small = {"fps": 2.0, "min_frames": 2, "max_frames": 4, "min_pixels": 4096, "max_pixels": 4096}
+    tree = {
+        "out": str(out),
+        "model": {"path": str(folder / "model")},
+        "data": {
+            "train": [{"path": str(folder / data)}],
+            "validation": [{"path": str(folder / "rows.jsonl")}],
+            "video": small,
+            "image": small,
+            "max_prompt_tokens": 1000,
+        },
+        "cache": {"dir": str(folder / "cache")},
+        "rollout": {"n": 2, "max_response_tokens": 4},
+        "optimizer": {"learning_rate": 0.001},
+        "train": {"steps": 3, "prompts_per_step": 2, "stop": {"zero_reward_steps": 0}} | train,
+    }
+    path = out.with_suffix(".yaml")
+    path.write_text(yaml.safe_dump(tree))
+    return str(path)
+
+
+def test_a_run_leaves_metrics_validation_rollouts_and_a_report(folder, tmp_path):
+    assert main(["train", recipe(folder, tmp_path / "run")]) == 0
+    metrics = read(tmp_path / "run" / "metrics.jsonl")
+    assert [row["step"] for row in metrics] == [0, 1, 2, 3, 3]
+    assert max(row.get("policy/sampler_logprob_diff_max", 0.0) for row in metrics) < 1e-4
+    answers = read_validation(tmp_path / "run" / "validation.jsonl")
+    assert {(row["step"], row["id"]) for row in answers} == {
+        (step, row["problem_id"]) for step in (0, 3) for row in rows()
+    }
+    assert "before" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_the_same_folder_with_other_values_is_refused(folder, tmp_path, capsys):
+    path = recipe(folder, tmp_path / "run", steps=1)
+    assert main(["train", path]) == 0
+    assert main(["train", path, "optimizer.learning_rate=0.5", "seed=3"]) == 2
+    assert "other values of optimizer.learning_rate, seed" in capsys.readouterr().err
+    assert main(["train", path, "train.steps=2"]) == 0
+    assert read(tmp_path / "run" / "metrics.jsonl")[-1]["step"] == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        ({"videos": ["gone.mp4"]}, 1, "gone.mp4"),
+        ({"videos": ["text.mp4"]}, 1, "text.mp4"),
+        ({"answer": None}, 1, "bad.jsonl:2: field 'answer': missing"),
+        ({"problem_type": "multipel choice"}, 1, "bad.jsonl:2: field 'problem_type': .*did you mean 'multiple choice'"),
+        ({"problem": "<video> and <video>?"}, 1, "bad.jsonl:2: field 'problem': 2 <video> tags but 1 videos"),
+        ({"problem": "What? " * 2000}, 1, "bad.jsonl:2: sample bad: the prompt has .* the limit is 1000"),
+        ({"answer": "Z"}, 1, "bad.jsonl:2"),
+    ],
+)
+def test_a_bad_sample_is_an_error_that_names_file_line_and_remedy_or_a_counted_skip(
+    folder, tmp_path, capsys, change, code, message
+):
+    (folder / "text.mp4").write_text("<html>not a video</html>")
+    good = rows()
+    bad = {**good[0], "problem_id": "bad", "videos": ["a.mp4"]} | change
+    write_rows(folder / "bad.jsonl", [good[0], bad, *good[1:]])
+    path = recipe(folder, tmp_path / "run", data="bad.jsonl", steps=1)
+    assert main(["train", path]) == code
+    error = capsys.readouterr().err
+    import re
+
+    assert re.search(message, error), error
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
+    if "answer" in change and change["answer"] is None:
+        return  # rows that do not parse are errors whatever the policy, see the test below
+    assert main(["train", path, "data.on_bad_sample=skip"]) == 0
+    skipped = [json.loads(line) for line in (tmp_path / "run" / "bad_samples.jsonl").read_text().splitlines()]
+    assert len(skipped) == 1
+    assert skipped[0]["where"]
+
+
+def test_rows_that_do_not_parse_are_skipped_and_counted_too(folder, tmp_path):
+    (folder / "bad.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows())
+        + '{"problem": "no answer", "problem_type": "math"}\n{broken\n'
+    )
+    path = recipe(folder, tmp_path / "run", data="bad.jsonl", steps=1)
+    assert main(["train", path]) == 1
+    assert main(["train", path, "data.on_bad_sample=skip"]) == 0
+    skipped = [json.loads(line) for line in (tmp_path / "run" / "bad_samples.jsonl").read_text().splitlines()]
+    assert [entry["where"].rpartition(":")[2] for entry in skipped] == ["5", "6"]
+
+
+def test_a_typo_in_the_configuration_is_named_with_its_remedy(folder, tmp_path, capsys):
+    assert main(["train", recipe(folder, tmp_path / "run"), "rollout.temprature=1"]) == 2
+    assert "unknown key 'rollout.temprature'; did you mean 'temperature'?" in capsys.readouterr().err
+    assert main(["train", recipe(folder, tmp_path / "run"), "algorithm.name=grpoo"]) == 2
+    assert "did you mean 'grpo'?" in capsys.readouterr().err
+    assert main(["train", str(tmp_path / "none.yaml")]) == 2
+
+
+@pytest.mark.slow
+def test_a_process_killed_outright_and_restarted_equals_one_never_killed(folder, tmp_path):
+    whole, killed = (recipe(folder, tmp_path / name, steps=6) for name in ("whole", "killed"))
+    assert main(["train", whole]) == 0
+    command = [sys.executable, "-m", "easyvideor1", "train", killed]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "killed" / "checkpoints" / "step-000002").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert main(["train", killed]) == 0
+    first, second = (comparable(read(tmp_path / name / "metrics.jsonl")) for name in ("whole", "killed"))
+    assert first == second
+    weights = [
+        (tmp_path / name / "checkpoints" / "step-000006" / "model" / "model.safetensors").read_bytes()
+        for name in ("whole", "killed")
+    ]
+    assert weights[0] == weights[1]
