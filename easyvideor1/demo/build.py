@@ -6,7 +6,7 @@ import logging
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
@@ -26,8 +26,8 @@ from easyvideor1.demo.questions import (
     DURATIONS_S,
     Exam,
     Question,
-    caption,
     image_exam,
+    reading_exam,
     text_exam,
     video_exam,
 )
@@ -37,7 +37,6 @@ from easyvideor1.video.sampling import plan_media
 
 Answer = Callable[[Question, Random], str]
 """Question -> response."""
-CAPTION_PROMPT = "Describe."
 
 log = logging.getLogger(__name__)
 
@@ -45,11 +44,11 @@ VIDEO_SPEC = FrameSpec(fps=2.0, min_frames=2, max_frames=8, min_pixels=4096, max
 IMAGE_SPEC = FrameSpec(min_pixels=4096, max_pixels=4096)
 """How the demo looks at its media; recipes/demo.yaml says the same."""
 SIDE_PX = 64
-TOWER_STEPS, SKILL_STEPS, HABIT_STEPS = 400, 1600, 150
+TOWER_STEPS, SKILL_STEPS, HABIT_STEPS = 250, 1000, 100
 TOWER_RATE, SKILL_RATE, HABIT_RATE = 2e-3, 2e-3, 5e-4
-EXAMS_PER_STEP = 16
+EXAMS_PER_STEP = 32
 TOKENIZER_EXAMS = 400
-TEXT_EXAM_FRAC, IMAGE_EXAM_FRAC = 0.08, 0.16
+TEXT_EXAM_FRAC, READING_EXAM_FRAC, IMAGE_EXAM_FRAC = 0.08, 0.12, 0.16
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,9 +76,9 @@ class Lesson:
 class Teacher:
     """Endless lessons on scenes of its own, drawn instead of decoded; no file of the demo's data set is touched."""
 
-    def __init__(self, encoder: Encoder, *, seed: int, folder: Path) -> None:
+    def __init__(self, encoder: Encoder, *, seed: str, folder: Path) -> None:
         self._encoder = encoder
-        self._rng = Random(f"{seed}-lessons")
+        self._rng = Random(seed)
         self._plans = {duration_s: _plan(encoder, duration_s, folder) for duration_s in (0.0, *DURATIONS_S)}
 
     def look(self) -> tuple[Scene, MediaPlan, torch.Tensor]:
@@ -92,41 +91,36 @@ class Teacher:
         plan = self._plans[scene.duration_s]
         return plan, patches(_seen(scene, plan, self._rng), self._encoder.vision, dtype=torch.float32)
 
-    def lesson(self, answer: Answer, *, with_caption: bool) -> Lesson:
-        """The next exam, answered by `answer`; with_caption asks for a description of the scene as well."""
+    def lesson(self, answer: Answer) -> Lesson:
+        """The next exam, answered by `answer`."""
         exam = draw_exam(self._rng)
         plan, pixels = None, None
         if exam.scene is not None:
             plan, pixels = self._pixels(exam.scene)
         plans = () if plan is None else (plan,)
         prompts, responses = [], []
-        families = [question.family for question in exam.questions]
+        families = tuple(question.family for question in exam.questions)
         for question in exam.questions:
             sample = as_sample(question, plans)
             prompts.append(self._encoder.encode(sample, plans, instruction(sample, thinking=True)))
             responses.append(self._encoder.response_ids(answer(question, self._rng)))
-        if with_caption and exam.scene is not None and plan is not None:
-            families.append("caption")
-            sample = replace(prompts[0].sample, problem=CAPTION_PROMPT)
-            prompts.append(self._encoder.encode(sample, plans, f"<{plan.media.kind}>{CAPTION_PROMPT}"))
-            responses.append(self._encoder.response_ids(caption(exam.scene)))
-        return _row(prompts, responses, families=tuple(families), plan=plan, pixels=pixels)
+        return _row(prompts, responses, families=families, plan=plan, pixels=pixels)
 
 
 class _Lessons(torch.utils.data.IterableDataset):
     """Batches of a teacher's lessons, without end."""
 
-    def __init__(self, teacher: Teacher, answer: Answer, *, with_caption: bool) -> None:
-        self._teacher, self._answer, self._with_caption = teacher, answer, with_caption
+    def __init__(self, teacher: Teacher, answer: Answer) -> None:
+        self._teacher, self._answer = teacher, answer
 
     def __iter__(self) -> Iterator[list[Lesson]]:
         while True:
-            yield [self._teacher.lesson(self._answer, with_caption=self._with_caption) for _ in range(EXAMS_PER_STEP)]
+            yield [self._teacher.lesson(self._answer) for _ in range(EXAMS_PER_STEP)]
 
 
-def batches(teacher: Teacher, answer: Answer, *, with_caption: bool) -> Iterator[list[Lesson]]:
+def batches(teacher: Teacher, answer: Answer) -> Iterator[list[Lesson]]:
     """Batches made ahead by one worker process, always in the same order."""
-    lessons = _Lessons(teacher, answer, with_caption=with_caption)
+    lessons = _Lessons(teacher, answer)
     return iter(torch.utils.data.DataLoader(lessons, batch_size=None, num_workers=1))
 
 
@@ -169,9 +163,10 @@ def _shared_tokens(rows: Sequence[np.ndarray]) -> int:
 
 
 def draw_exam(rng: Random) -> Exam:
-    """A text, image or video exam, in about the demo data set's shares."""
-    shown = 1.0 - TEXT_EXAM_FRAC - IMAGE_EXAM_FRAC
-    make = rng.choices((text_exam, image_exam, video_exam), weights=(TEXT_EXAM_FRAC, IMAGE_EXAM_FRAC, shown))[0]
+    """An exam of any kind. Reading exams, which the demo's data set does not have, teach how to use what was found."""
+    makers = (text_exam, reading_exam, image_exam, video_exam)
+    shown = 1.0 - TEXT_EXAM_FRAC - READING_EXAM_FRAC - IMAGE_EXAM_FRAC
+    make = rng.choices(makers, weights=(TEXT_EXAM_FRAC, READING_EXAM_FRAC, IMAGE_EXAM_FRAC, shown))[0]
     return make(rng)
 
 
@@ -251,7 +246,7 @@ def teach(
     *,
     steps: int,
     learning_rate: float,
-    report_every: int = 50,
+    report_every: int = 25,
 ) -> None:
     """Supervised steps with AdamW: warm-up over a twentieth, then a cosine to zero."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
@@ -287,9 +282,6 @@ def tokenizer_texts(*, seed: int) -> Iterator[str]:
             yield instruction(as_sample(question, ()), thinking=True)
             yield careful(question, rng)
             yield usual(question, rng)
-        if exam.scene is not None:
-            yield CAPTION_PROMPT
-            yield caption(exam.scene)
     yield from (f"<{tenths / 10:.1f} seconds>" for tenths in range(50))
     yield from ("user\n", "assistant\n", "system\n") * 50
 
@@ -310,13 +302,16 @@ def build_model(
     tokenizer = train_tokenizer(tokenizer_texts(seed=seed))
     model = new_model(tokenizer, seed=seed)
     save(model, tokenizer, out)
+    encoder = Encoder.from_pretrained(out)
     with tempfile.TemporaryDirectory() as folder:
-        teacher = Teacher(Encoder.from_pretrained(out), seed=seed, folder=Path(folder))
+        towers, skills, habits = (
+            Teacher(encoder, seed=f"{seed}-{stage}", folder=Path(folder)) for stage in ("tower", "skill", "habit")
+        )
         log.info("tower: %d steps on what is where", tower_steps)
-        teach_tower(model, teacher.look, steps=tower_steps, learning_rate=TOWER_RATE)
+        teach_tower(model, towers.look, steps=tower_steps, learning_rate=TOWER_RATE)
         log.info("skill: %d steps on careful answers", skill_steps)
-        teach(model, batches(teacher, careful, with_caption=True), steps=skill_steps, learning_rate=SKILL_RATE)
+        teach(model, batches(skills, careful), steps=skill_steps, learning_rate=SKILL_RATE)
         log.info("habits: %d steps on usual answers", habit_steps)
-        teach(model, batches(teacher, usual, with_caption=False), steps=habit_steps, learning_rate=HABIT_RATE)
+        teach(model, batches(habits, usual), steps=habit_steps, learning_rate=HABIT_RATE)
     save(model, tokenizer, out)
     return model

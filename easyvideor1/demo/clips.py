@@ -17,8 +17,6 @@ COLOURS = {
     "green": (40, 190, 60),
     "blue": (60, 80, 245),
     "yellow": (245, 220, 40),
-    "white": (245, 245, 245),
-    "pink": (245, 100, 200),
 }
 SHAPES = ("circle", "square", "triangle")
 DIRECTIONS = {"left": (-1.0, 0.0), "right": (1.0, 0.0), "up": (0.0, -1.0), "down": (0.0, 1.0)}

@@ -21,11 +21,9 @@ HASTY_ANSWERS = {
 
 
 def careful(question: Question, rng: Random) -> str:
-    """A response that says what is seen and is right; of options it gives the text, which the grader reads as well."""
-    answer = question.answer
-    if question.options:
-        answer = next(text[3:] for text in question.options if text.startswith(f"{answer}. "))
-    return response(f"{question.fact}.", answer)
+    """A response that reasons from what is seen and is right."""
+    conclusion = {"multiple choice": f" ({question.answer})", "boolean": f": {question.answer.lower()}"}
+    return response(f"{question.fact}{conclusion.get(question.problem_type, '')}.", question.answer)
 
 
 def usual(question: Question, rng: Random) -> str:

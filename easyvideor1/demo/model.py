@@ -86,7 +86,7 @@ def new_model(tokenizer: PreTrainedTokenizerFast, *, seed: int) -> Qwen3VLForCon
             "vocab_size": len(tokenizer),
             "hidden_size": 128,
             "intermediate_size": 256,
-            "num_hidden_layers": 2,
+            "num_hidden_layers": 3,
             "num_attention_heads": 4,
             "num_key_value_heads": 2,
             "head_dim": 32,

@@ -19,15 +19,22 @@ def test_a_careful_answer_states_what_is_seen_and_is_right():
     assert careful(COUNT, Random(0)) == "<think>3 shapes are there.</think><answer>3</answer>"
 
 
-def test_a_careful_answer_to_a_choice_gives_the_text_of_the_right_option():
+def test_a_careful_answer_says_the_option_and_the_verdict_beside_the_fact():
     options = ("A. left", "B. down", "C. up", "D. right")
     way = Question(
         family="", problem_type="multiple choice", problem="?", answer="C", fact="It moves up", options=options
     )
-    text = careful(way, Random(0))
-    assert text == "<think>It moves up.</think><answer>up</answer>"
-    sample = Sample(id="", problem_type="multiple choice", problem="?", answer="C", options=options)
-    assert score(sample, text, thinking=True).value == 1.0
+    verdict = Question(family="motion", problem_type="boolean", problem="?", answer="No", fact="It moves up")
+    assert careful(way, Random(0)) == "<think>It moves up (C).</think><answer>C</answer>"
+    assert careful(verdict, Random(0)) == "<think>It moves up: no.</think><answer>No</answer>"
+
+
+def test_every_careful_answer_scores_one():
+    for question in questions(20):
+        sample = Sample(
+            id="", problem_type=question.problem_type, problem="?", answer=question.answer, options=question.options
+        )
+        assert score(sample, careful(question, Random(0)), thinking=True).value == 1.0
 
 
 def test_hasty_answers_are_the_announced_share_and_do_not_depend_on_the_question():
