@@ -71,7 +71,7 @@ def test_every_digit_is_a_token_of_its_own_and_the_tags_of_thought_are_one_token
 
 def test_an_answer_is_read_back_as_written(built):
     encoder = Encoder.from_pretrained(built)
-    text = '<think>The red circle comes and goes.</think><answer>{"time": [0.5, 2.0]}</answer>'
+    text = '<think>The red one comes and goes.</think><answer>{"time": [0.5, 2.0]}</answer>'
     ids = encoder.response_ids(text)
     assert encoder.response_text(ids) == text
     assert len(ids) <= 32
