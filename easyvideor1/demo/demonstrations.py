@@ -8,7 +8,7 @@ from random import Random
 
 from easyvideor1.demo.questions import Question
 
-HASTY_FRAC = 0.7
+HASTY_FRAC = 0.62
 """Share of the habit stage's demonstrations that answer without looking."""
 HASTY_REASON = "I just guess."
 HASTY_ANSWERS = {
