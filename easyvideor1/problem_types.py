@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 
@@ -81,6 +82,7 @@ ALIASES = {
 _BY_KEY = {name.replace("-", " "): name for name in CANONICAL} | ALIASES
 
 
+@functools.lru_cache(maxsize=1024)
 def canonical(name: str) -> str:
     """The one spelling of a problem type; an unknown name comes back folded (lower case, single spaces).
 
@@ -103,6 +105,11 @@ def option_labels(options: Sequence[str]) -> dict[str, str]:
     >>> option_labels(["A. red", "B. blue"]), option_labels(["red", "A. Lincoln"])
     ({'A': 'red', 'B': 'blue'}, {'A': 'red', 'B': 'A. Lincoln'})
     """
+    return dict(_labels(tuple(options)))
+
+
+@functools.lru_cache(maxsize=8192)
+def _labels(options: tuple[str, ...]) -> dict[str, str]:
     letters = [chr(ord("A") + index) for index in range(len(options))]
     matches = [_LABEL.match(option) for option in options]
     is_labelled = all(

@@ -36,7 +36,7 @@ class Response:
 
     @property
     def is_contradictory(self) -> bool:
-        return len({fold(answer) for answer in self.answers}) > 1
+        return len(self.answers) > 1 and len({fold(answer) for answer in self.answers}) > 1
 
 
 def read_response(text: str) -> Response:
@@ -100,6 +100,8 @@ def plain(text: str) -> str:
     >>> plain("$\\\\boxed{\\\\text{B}}$"), plain("**\uff17**"), plain("5 m\u00b2")
     ('B', '7', '5 m^2')
     """
+    if text.isascii() and text.isalnum():
+        return text  # the commonest answers: a letter, a word, a whole number
     text = _SUPERSCRIPT_RUN.sub(lambda match: "^" + match[0].translate(_SUPERSCRIPTS), text)
     text = unicodedata.normalize("NFKC", text).translate(_DASHES).replace("\u2044", "/")
     text = unfenced(text).replace("**", "").replace("__", "").strip().strip("`").strip()

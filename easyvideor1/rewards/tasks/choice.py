@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import string
 
@@ -10,6 +11,7 @@ from easyvideor1.rewards.parse import fold, plain
 from easyvideor1.rewards.task import Task, bad_gold
 from easyvideor1.types import Sample
 
+SHORT_CHARS = 200
 _WRAP = r"[\s(\[{<\"'*_]*"
 _UNWRAP = r"[\s)\]}>\"'*_.,:;!]*"
 _LONE = re.compile(rf"{_WRAP}([A-Za-z]){_UNWRAP}\Z")
@@ -106,9 +108,22 @@ def _is_word(text: str, place: int) -> bool:
     return goes_on and (char in "AaI" or char.islower())
 
 
+@functools.lru_cache(maxsize=8192)
+def _read_short(text: str, options: tuple[str, ...]) -> str | None:
+    """`read_choice` remembered: golds, and most answers, come many times."""
+    return read_choice(text, option_labels(options))
+
+
+def _read_answer(sample: Sample, text: str) -> str | None:
+    text = text.strip()
+    if len(text) <= SHORT_CHARS:
+        return _read_short(text, sample.options)
+    return read_choice(text, option_labels(sample.options))
+
+
 def _read_gold(sample: Sample) -> str:
     labels = option_labels(sample.options)
-    letter = read_choice(sample.answer, labels)
+    letter = _read_answer(sample, sample.answer)
     if letter is None:
         allowed = ", ".join(labels) or "A-Z"
         raise bad_gold(sample, f"a multiple-choice answer is one of the letters {allowed}")
@@ -117,6 +132,6 @@ def _read_gold(sample: Sample) -> str:
 
 TASK = Task(
     read_gold=_read_gold,
-    read_answer=lambda sample, text: read_choice(text, option_labels(sample.options)),
+    read_answer=_read_answer,
     accuracy=lambda answer, gold: float(answer == gold),
 )
