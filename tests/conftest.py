@@ -10,6 +10,9 @@ import av
 import numpy as np
 import pytest
 
+# They import TRL and verl, which the tests do not install.
+collect_ignore = ["algo/make_trl_vectors.py", "algo/make_verl_vectors.py"]
+
 
 @pytest.fixture
 def write_video(tmp_path: Path) -> Callable[..., Path]:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from easyvideor1.config import CacheConfig
 from easyvideor1.data.check import CheckMedium, VerdictFile, check_data
 from easyvideor1.errors import DataError, MediaError
 from easyvideor1.types import FrameSpec, VisionSpec
@@ -51,7 +52,7 @@ def check(tmp_path: Path, data: Path, *, cache_dir: str | None = None, max_promp
             specs={"video": SPEC, "image": SPEC},
             vision=VISION,
             known=dict(verdicts.known),
-            cache_dir=cache_dir,
+            cache=CacheConfig(dir=cache_dir) if cache_dir else None,
             decode=LoggedDecode(tmp_path / "decodes.log"),
         ),
         verdicts=verdicts,

@@ -136,15 +136,17 @@ def noise(name: str, count: int = 30, **options) -> Make:
     return make
 
 
-def remuxed(source: Make, name: str, *, shift_s: float) -> Make:
-    """The same packets with shifted times; below 0 an MP4 hides them by an edit list."""
+def remuxed(source: Make, name: str, *, shift_s: float = 0.0, skip_keys: int = 0) -> Make:
+    """The same packets with shifted times (below 0 an MP4 hides them by an edit list), from a later key frame on."""
 
     def make(folder: Path) -> Path:
         path = folder / name
         with av.open(str(source(folder))) as reader, av.open(str(path), "w") as writer:
             stream = writer.add_stream_from_template(reader.streams.video[0])
+            num_keys = 0
             for packet in reader.demux(video=0):
-                if packet.dts is None:
+                num_keys += packet.is_keyframe
+                if packet.dts is None or num_keys <= skip_keys:
                     continue
                 shift = round(shift_s / packet.time_base)
                 packet.pts, packet.dts, packet.stream = packet.pts + shift, packet.dts + shift, stream
@@ -266,11 +268,26 @@ CUT_BODY = {"movflags": "+faststart"}
 
 CODECS = [
     Kind(name="plain", make=x264("a.mp4"), times_s=EVEN),
-    Kind(name="one key frame", make=x264("one_key.mp4", g="9999", bf="3", sc_threshold="0"), times_s=EVEN),
-    Kind(name="many references", make=x264("pyramid.mp4", bf="8", refs="6", **{"x264-params": "b-pyramid=normal"})),
-    Kind(name="open groups", make=x264("open.mp4", g="10", bf="3", **{"x264-params": "open-gop=1"})),
-    Kind(name="open groups, matroska", make=x264("open.mkv", g="10", bf="3", **{"x264-params": "open-gop=1"})),
-    Kind(name="open groups, transport", make=x264("open.ts", g="10", bf="3", **{"x264-params": "open-gop=1"})),
+    Kind(
+        name="one key frame",
+        make=x264("one_key.mp4", g="9999", bf="3", **{"x264-params": "scenecut=0:b-adapt=0"}),
+        times_s=EVEN,
+    ),
+    Kind(
+        name="many references",
+        make=x264("pyramid.mp4", bf="8", refs="6", **{"x264-params": "b-pyramid=normal:scenecut=0:b-adapt=0"}),
+    ),
+    Kind(
+        name="open groups", make=x264("open.mp4", g="10", bf="3", **{"x264-params": "open-gop=1:scenecut=0:b-adapt=0"})
+    ),
+    Kind(
+        name="open groups, matroska",
+        make=x264("open.mkv", g="10", bf="3", **{"x264-params": "open-gop=1:scenecut=0:b-adapt=0"}),
+    ),
+    Kind(
+        name="open groups, transport",
+        make=x264("open.ts", g="10", bf="3", **{"x264-params": "open-gop=1:scenecut=0:b-adapt=0"}),
+    ),
     Kind(name="intra refresh", make=x264("refresh.ts", bf="0", g="10", **{"x264-params": "intra-refresh=1"})),
     Kind(name="hevc", make=clip("a.hevc.mp4", codec="libx265", codec_options=X265)),
     Kind(name="hevc 10 bit", make=clip("b.mp4", codec="libx265", pix_fmt="yuv420p10le", codec_options=X265)),
@@ -409,6 +426,15 @@ DAMAGED = [
         says="nearest",
         number=None,
         is_upright=False,
+    ),
+    Kind(
+        name="cut at an open group",
+        make=remuxed(
+            x264("g0.mp4", g="10", bf="3", **{"x264-params": "open-gop=1:scenecut=0:b-adapt=0"}), "g.mp4", skip_keys=1
+        ),
+        verdict="warn",
+        says="nearest",
+        number=None,
     ),
     Kind(name="empty", make=bytes_of(b"", "empty.mp4"), verdict="error", says="0 bytes"),
     Kind(name="web page", make=bytes_of(b"<html><body>404</body></html>", "page.mp4"), verdict="error", says="<html>"),

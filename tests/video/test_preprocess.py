@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from easyvideor1.config import CacheConfig
 from easyvideor1.errors import MediaError, RunError, UsageError
 from easyvideor1.types import FrameSpec, Media, VisionSpec
 from easyvideor1.video.cache import FrameCache, entries
@@ -43,10 +44,10 @@ class LoggedDecode:
         return self.log.read_text().splitlines() if self.log.exists() else []
 
 
-def work_of(tmp_path: Path, **settings) -> StoreFrames:
-    decoder = LoggedDecode(tmp_path / "decodes.log", slow_s=settings.pop("slow_s", 0.0))
+def work_of(tmp_path: Path, *, slow_s: float = 0.0) -> StoreFrames:
+    decoder = LoggedDecode(tmp_path / "decodes.log", slow_s=slow_s)
     specs = {"video": SPEC, "image": SPEC}
-    return StoreFrames(specs=specs, vision=VISION, cache_dir=str(tmp_path / "cache"), decode=decoder, **settings)
+    return StoreFrames(specs=specs, vision=VISION, cache=CacheConfig(dir=str(tmp_path / "cache")), decode=decoder)
 
 
 def video(path: Path, **settings) -> Media:
@@ -186,7 +187,7 @@ def test_the_same_over_ray(tmp_path, write_video):
     media.append(video(tmp_path / "gone.mp4"))
     jobs, summary = distinct_jobs((medium, "d:1") for medium in media), Summary(total=4, total_source_bytes=0)
     specs = {"video": SPEC, "image": SPEC}
-    work = StoreFrames(specs=specs, vision=VISION, cache_dir=str(tmp_path / "cache"))
+    work = StoreFrames(specs=specs, vision=VISION, cache=CacheConfig(dir=str(tmp_path / "cache")))
     try:
         list(store_all(jobs, run_all_on_ray(work, media, deadline_s=60), summary))
     finally:
