@@ -288,6 +288,8 @@ def recipe_line(config_text: str) -> str:
         node: Any = tree
         for key in path.split("."):
             node = node.get(key) if isinstance(node, Mapping) else None
+        if path == "model.path" and isinstance(node, str):
+            node = "/".join(Path(node).parts[-2:])  # the whole path stands with the configuration below
         if node is not None:
             words.append(form.format(node))
     return ", ".join(words)
