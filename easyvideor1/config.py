@@ -76,6 +76,8 @@ class CacheConfig:
     """raw is memory-mapped; zstd (lossless) and jpeg (lossy) are for small disks and cost CPU time at every read."""
     max_bytes: int | None = None
     """Size above which the entries unused for longest are removed; None: no limit."""
+    deadline_s: float = 300.0
+    """Wall time that decoding one file may take; then it is a bad sample, and its process is killed."""
 
 
 @dataclass(frozen=True, kw_only=True)

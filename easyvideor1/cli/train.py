@@ -36,6 +36,7 @@ from easyvideor1.train.reference import reference_of
 from easyvideor1.train.trainer import Trainer
 from easyvideor1.types import Answer, Sample
 from easyvideor1.video.cache import FrameCache
+from easyvideor1.video.pool import DecodePool
 
 log = logging.getLogger(__name__)
 MAY_CHANGE_ON_RESUME = (
@@ -75,9 +76,10 @@ def train(config: RunConfig) -> RunState:
     _check_same_run(folder, config)
     recipe = algorithm_recipe(config.algorithm)
     encoder = Encoder.from_pretrained(config.model.path)
+    decoder = DecodePool(1, config.cache.deadline_s)
     preparer = Preparer(
         encoder,
-        FrameCache(config.cache.dir, mode=config.cache.mode),
+        FrameCache.open(config.cache, decode=decoder.decode),
         video=config.data.video,
         image=config.data.image,
         thinking=config.data.thinking,
@@ -108,7 +110,7 @@ def train(config: RunConfig) -> RunState:
     rewards = RewardPool.from_config(
         config.reward, thinking=config.data.thinking, max_response_tokens=config.rollout.max_response_tokens
     )
-    with rewards, progress:
+    with decoder, rewards, progress:
 
         def evaluate(engine: Engine) -> Sequence[Answer]:
             answers = validate(
