@@ -10,6 +10,7 @@ little else is left.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from fractions import Fraction
 from typing import cast
 
@@ -21,6 +22,7 @@ import numpy as np
 from easyvideor1.errors import MediaError
 from easyvideor1.types import Clip, MediaPlan
 from easyvideor1.video.probe import (
+    NO_TIME,
     Orientation,
     Packets,
     be_strict,
@@ -38,6 +40,9 @@ BACKEND = "pyav"
 LEAST_USABLE_FRAC = 0.5
 """With fewer of the wanted frames than this, a file is an error instead of a warning."""
 TIME_TOLERANCE_S = 1e-3
+LOST = -1
+"""Stands for the packet of a frame that cannot come."""
+NO_STRETCH = (-1, -1)
 
 
 def decode(plan: MediaPlan, *, threads: int | None = None) -> Clip:
@@ -125,7 +130,12 @@ def _draw_picture(source: Source, canvas: Canvas) -> None:
 
 def _draw_video(source: Source, plan: MediaPlan, canvas: Canvas, *, threads: int) -> None:
     packets = scan(source)
-    _check_unchanged(source, plan)
+    times_s = video_header(plan.media, source).times_s
+    # The index of an MP4 also counts the frames that lean on pictures before its first key frame: they come first.
+    num_lost = len(times_s) - len(packets.shown)
+    if num_lost < 0 or not _is_as_planned(plan, times_s):
+        raise MediaError("the file is not the one that was planned", where=source.name, remedy="plan it again")
+    packets = replace(packets, shown=np.concatenate([np.full(num_lost, LOST), packets.shown]))
     if packets.has_times and not packets.is_cut:
         _draw_jumping(source, packets, canvas, threads=threads)
     if packets.has_times and canvas.missing:
@@ -134,18 +144,25 @@ def _draw_video(source: Source, plan: MediaPlan, canvas: Canvas, *, threads: int
         _draw_from_start(source, packets, canvas, threads=threads, is_strict=False)
 
 
-def _check_unchanged(source: Source, plan: MediaPlan) -> None:
-    times_s = video_header(plan.media, source).times_s
+def _is_as_planned(plan: MediaPlan, times_s: np.ndarray) -> bool:
     origin_s = plan.media.start_s or 0.0
-    for number, planned_s in zip(plan.frame_numbers, plan.times_s, strict=True):
-        if number >= len(times_s) or abs(max(0.0, times_s[number] - origin_s) - planned_s) > TIME_TOLERANCE_S:
-            raise MediaError("the file is not the one that was planned", where=source.name, remedy="plan it again")
+    return all(
+        number < len(times_s) and abs(max(0.0, times_s[number] - origin_s) - planned_s) <= TIME_TOLERANCE_S
+        for number, planned_s in zip(plan.frame_numbers, plan.times_s, strict=True)
+    )
+
+
+def _by_time(packets: Packets, numbers: list[int]) -> dict[int, int]:
+    """Display time in stream units -> number, of the frames that have a packet."""
+    return {int(packets.pts[packets.shown[number]]): number for number in numbers if packets.shown[number] != LOST}
 
 
 def _draw_jumping(source: Source, packets: Packets, canvas: Canvas, *, threads: int) -> None:
     """Decode only the stretches between a key frame and the last frame wanted after it."""
-    wanted = {int(packets.pts[packets.shown[number]]): number for number in canvas.missing}
-    stretches = iter(_stretches(packets, canvas.missing))
+    wanted = _by_time(packets, canvas.missing)
+    if not wanted:
+        return
+    stretches = iter(_stretches(packets, list(wanted.values())))
     start, stop = next(stretches)
     with opened(source) as (container, stream):
         context, to_rgb = stream.codec_context, RgbConverter()
@@ -153,7 +170,7 @@ def _draw_jumping(source: Source, packets: Packets, canvas: Canvas, *, threads: 
         be_strict(stream)
         try:
             for number, packet in enumerate(packet for packet in container.demux(stream) if packet.size):
-                if number < start or packet.pts < packets.pts[start]:
+                if number < start or (packet.pts is not None and packet.pts < packets.pts[start]):
                     continue  # not needed, or leans on pictures before the key frame (open GOP)
                 context.skip_frame = "DEFAULT" if packet.pts in wanted else "NONREF"
                 _draw(context.decode(packet), wanted, canvas, to_rgb)
@@ -161,8 +178,8 @@ def _draw_jumping(source: Source, packets: Packets, canvas: Canvas, *, threads: 
                     continue
                 _draw(context.decode(None), wanted, canvas, to_rgb)
                 context.flush_buffers()
-                start, stop = next(stretches, (-1, -1))
-                if start < 0:
+                start, stop = next(stretches, NO_STRETCH)
+                if (start, stop) == NO_STRETCH:
                     return
         except av.error.FFmpegError:
             return  # damage, or a jump the stream does not allow: what is missing now is decoded from the start
@@ -170,7 +187,7 @@ def _draw_jumping(source: Source, packets: Packets, canvas: Canvas, *, threads: 
 
 def _stretches(packets: Packets, numbers: list[int]) -> list[tuple[int, int]]:
     """First and last packet (included) of each run that has to be decoded, in file order."""
-    keys = np.flatnonzero(packets.is_key & (packets.pts >= packets.pts[packets.shown].min()))
+    keys = np.flatnonzero(packets.is_key & (packets.pts != NO_TIME))
     runs: list[tuple[int, int]] = []
     for packet in np.sort(packets.shown[numbers]):
         before = keys[(keys <= packet) & (packets.pts[keys] <= packets.pts[packet])]
@@ -192,7 +209,7 @@ def _draw(frames: list[av.VideoFrame], wanted: dict[int, int], canvas: Canvas, t
 def _draw_from_start(source: Source, packets: Packets, canvas: Canvas, *, threads: int, is_strict: bool) -> None:
     """Decode everything up to the last missing frame; where packets have no times, frames are counted."""
     missing = set(canvas.missing)
-    by_time = {int(packets.pts[packets.shown[number]]): number for number in missing}
+    by_time = _by_time(packets, canvas.missing)
     to_rgb = RgbConverter()
     with opened(source) as (container, stream):
         # with one thread an error is reported for the packet that caused it

@@ -210,7 +210,8 @@ def _even_times(source: Source, stream: VideoStream) -> tuple[np.ndarray, float]
     """(times, duration) from the index of an MP4 whose frames follow each other evenly; None: look at the packets."""
     entries = stream.index_entries
     count = len(entries)
-    if "mp4" not in stream.container.format.name.split(",") or not count or count != stream.frames:
+    is_mp4 = "mp4" in stream.container.format.name.split(",")
+    if not is_mp4 or not count or count != stream.frames or not entries[0].is_keyframe:
         return None
     stamps = np.empty(count, np.int64)
     for number, entry in enumerate(entries):

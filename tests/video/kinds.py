@@ -432,9 +432,7 @@ DAMAGED = [
         make=remuxed(
             x264("g0.mp4", g="10", bf="3", **{"x264-params": "open-gop=1:scenecut=0:b-adapt=0"}), "g.mp4", skip_keys=1
         ),
-        verdict="warn",
-        says="nearest",
-        number=None,
+        number=lambda t: 10 + 10 * t,
     ),
     Kind(name="empty", make=bytes_of(b"", "empty.mp4"), verdict="error", says="0 bytes"),
     Kind(name="web page", make=bytes_of(b"<html><body>404</body></html>", "page.mp4"), verdict="error", says="<html>"),
