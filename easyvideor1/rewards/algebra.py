@@ -18,7 +18,8 @@ from easyvideor1.rewards.parse import braced, fold, plain
 from easyvideor1.rewards.tasks.choice import read_choice
 
 MAX_CHARS = 300
-MAX_DEPTH = 50
+MAX_DEPTH = 10
+"""Of brackets: the LaTeX parser takes seconds from twenty on."""
 MAX_DIGITS = 100
 MAX_EXPONENT = 10_000
 MAX_SUM_EXPONENT = 50

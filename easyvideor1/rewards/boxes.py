@@ -30,7 +30,9 @@ def read_box(text: str) -> Box | None:
     >>> read_box('[{"bbox_2d": [1, 2, 3, 4], "label": "cat"}]'), read_box("(1,2),(3,4)"), read_box("[1, 2, 3]")
     ((1.0, 2.0, 3.0, 4.0), (1.0, 2.0, 3.0, 4.0), None)
     """
-    text = _MARKERS.sub(" ", plain(text))
+    text = plain(text)
+    if "<" in text:
+        text = _MARKERS.sub(" ", text)
     value = read_json(text)
     box = box_of(value)
     if box is None and "{" not in text:

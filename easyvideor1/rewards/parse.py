@@ -91,6 +91,7 @@ _SUPERSCRIPT_RUN = re.compile("[\u2070\u00b9\u00b2\u00b3\u2074-\u2079\u207b]+")
 _DASHES = str.maketrans(
     {"\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\u2015": "-"}
 )
+_COATS = re.compile(r"[$\\*`]|__")
 _FENCE = re.compile(r"\s*```[A-Za-z0-9_+-]*[ \t]*\n?")
 
 
@@ -100,8 +101,8 @@ def plain(text: str) -> str:
     >>> plain("$\\\\boxed{\\\\text{B}}$"), plain("**\uff17**"), plain("5 m\u00b2")
     ('B', '7', '5 m^2')
     """
-    if text.isascii() and text.isalnum():
-        return text  # the commonest answers: a letter, a word, a whole number
+    if text.isascii() and not _COATS.search(text):
+        return text.strip()  # the commonest answers wear nothing
     text = _SUPERSCRIPT_RUN.sub(lambda match: "^" + match[0].translate(_SUPERSCRIPTS), text)
     text = unicodedata.normalize("NFKC", text).translate(_DASHES).replace("\u2044", "/")
     text = unfenced(text).replace("**", "").replace("__", "").strip().strip("`").strip()

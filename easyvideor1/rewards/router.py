@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.problem_types import canonical
@@ -91,7 +93,7 @@ def finish(
 def _by_task(sample: Sample, response: Response) -> Score:
     """Accuracy by the built-in task."""
     task = task_of(sample)
-    gold = task.read_gold(sample)
+    gold = _gold(sample)
     answer, reason = None, unreadable(response, max_chars=task.max_chars)
     if response.answer is not None and not reason:
         answer = task.read_answer(sample, response.answer)
@@ -99,6 +101,20 @@ def _by_task(sample: Sample, response: Response) -> Score:
     if answer is None:
         return Score(value=0.0, reason=reason)
     return Score(value=_unit(task.accuracy(answer, gold), "the accuracy"), parsed=task.show(answer))
+
+
+def _gold(sample: Sample) -> Any:
+    """The gold answer of a sample, read once for all responses to it."""
+    try:
+        return _read_gold(canonical(sample.problem_type), sample.answer, sample.options)
+    except DataError:
+        return task_of(sample).read_gold(sample)  # raises again, with the place of the row
+
+
+@functools.lru_cache(maxsize=128)
+def _read_gold(problem_type: str, answer: str, options: tuple[str, ...]) -> Any:
+    sample = Sample(id="", problem_type=problem_type, problem="", answer=answer, options=options)
+    return TASKS[problem_type].read_gold(sample)
 
 
 def _by_own_reward(function: RewardFunction, sample: Sample, text: str) -> Score:

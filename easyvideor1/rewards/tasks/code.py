@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 
 import numpy as np
 
@@ -17,15 +16,9 @@ from easyvideor1.types import Sample
 
 def _gold_picture(sample: Sample) -> np.ndarray:
     try:
-        return _painted_gold(sample.answer)
+        return paint(read_svg(unfenced(sample.answer)))
     except UnreadableSvgError as error:
         raise bad_gold(sample, f"an SVG answer is one safe drawing, this is {error}") from None
-
-
-@functools.lru_cache(maxsize=64)
-def _painted_gold(text: str) -> np.ndarray:
-    """The gold picture, once for all responses to its question."""
-    return paint(read_svg(unfenced(text)))
 
 
 def _read_picture(sample: Sample, text: str) -> np.ndarray | None:
