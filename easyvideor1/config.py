@@ -24,7 +24,7 @@ class LoraConfig:
     """Low-rank adapters in the language model; all other weights are frozen."""
 
     rank: int = 16
-    alpha: float = 32.0
+    alpha: int = 32
     """Scale of the adapters: they are multiplied by alpha / rank."""
     targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
     """Last part of the names of the layers that get one."""

@@ -34,7 +34,9 @@ def add_adapters(model: Any, config: LoraConfig) -> None:
         raise UsageError("model.lora needs the package peft: pip install 'easyvideor1[lora]'") from None
     settings = peft.LoraConfig(
         r=config.rank,
-        lora_alpha=config.alpha,  # type: ignore[arg-type] lora_dropout=0.0, target_modules=_language_targets(model, config)
+        lora_alpha=config.alpha,
+        lora_dropout=0.0,
+        target_modules=_language_targets(model, config),
     )
     peft.inject_adapter_in_model(settings, model)
     for name, parameter in model.named_parameters():

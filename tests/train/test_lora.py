@@ -19,7 +19,7 @@ def logits(model):
 def adapted(*, seed=0):
     """A model with adapters that do something."""
     model = tiny_model("qwen3_vl")
-    lora.add_adapters(model, LoraConfig(rank=4, alpha=8.0))
+    lora.add_adapters(model, LoraConfig(rank=4, alpha=8))
     torch.manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
