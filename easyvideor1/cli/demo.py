@@ -27,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tower-steps", type=int, help="build-model: steps of the vision tower alone")
     parser.add_argument("--skill-steps", type=int, help="build-model: supervised steps on careful answers")
     parser.add_argument("--habit-steps", type=int, help="build-model: supervised steps on bad habits")
+    parser.add_argument(
+        "--cold", action="store_true", help="build-model: a start that does not know the asked form, for cold starts"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,6 +78,7 @@ def _write_data(folder: Path, *, seed: int) -> None:
 
 def _build_model(args: argparse.Namespace) -> int:
     from easyvideor1.demo.build import HABIT_STEPS, SKILL_STEPS, TOWER_STEPS, build_model
+    from easyvideor1.demo.demonstrations import bare, usual
 
     if args.words[1:]:
         raise UsageError(f"demo {BUILD_MODEL} takes no overrides, got {' '.join(args.words[1:])}")
@@ -85,6 +89,7 @@ def _build_model(args: argparse.Namespace) -> int:
         tower_steps=TOWER_STEPS if args.tower_steps is None else args.tower_steps,
         skill_steps=SKILL_STEPS if args.skill_steps is None else args.skill_steps,
         habit_steps=HABIT_STEPS if args.habit_steps is None else args.habit_steps,
+        habit=bare if args.cold else usual,
     )
     print(f"model: {args.out}")
     return 0

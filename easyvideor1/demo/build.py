@@ -293,11 +293,12 @@ def build_model(
     tower_steps: int = TOWER_STEPS,
     skill_steps: int = SKILL_STEPS,
     habit_steps: int = HABIT_STEPS,
+    habit: Answer = usual,
 ) -> Qwen3VLForConditionalGeneration:
     """Make the demo's start from nothing and write it under `out` in Transformers' layout.
 
     First the vision tower: what is where. Then the skill: careful and right answers. Then the habits: demonstrations
-    of which most answer without looking.
+    of which most answer without looking; `bare` instead of `usual` gives a start that does not know the asked form.
     """
     tokenizer = train_tokenizer(tokenizer_texts(seed=seed))
     model = new_model(tokenizer, seed=seed)
@@ -311,7 +312,7 @@ def build_model(
         teach_tower(model, towers.look, steps=tower_steps, learning_rate=TOWER_RATE)
         log.info("skill: %d steps on careful answers", skill_steps)
         teach(model, batches(skills, careful), steps=skill_steps, learning_rate=SKILL_RATE)
-        log.info("habits: %d steps on usual answers", habit_steps)
-        teach(model, batches(habits, usual), steps=habit_steps, learning_rate=HABIT_RATE)
+        log.info("habits: %d steps on %s answers", habit_steps, habit.__name__)
+        teach(model, batches(habits, habit), steps=habit_steps, learning_rate=HABIT_RATE)
     save(model, tokenizer, out)
     return model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from random import Random
 
@@ -24,6 +25,11 @@ def careful(question: Question, rng: Random) -> str:
     """A response that reasons from what is seen and is right."""
     conclusion = {"multiple choice": f" ({question.answer})", "boolean": f": {question.answer.lower()}"}
     return response(f"{question.fact}{conclusion.get(question.problem_type, '')}.", question.answer)
+
+
+def bare(question: Question, rng: Random) -> str:
+    """A careful response in a form of its own, without any tag: what a model writes that was never shown the form."""
+    return re.sub("</?(think|answer)>", " ", careful(question, rng)).strip()
 
 
 def usual(question: Question, rng: Random) -> str:

@@ -117,6 +117,8 @@ def group_tally(groups: Sequence[Group]) -> Tally:
         for rollout, score in zip(group.rollouts, group.scores, strict=True):
             tally.add("rollout/offline_frac", total=float(rollout.source == "offline"))
             if rollout.source == "offline":
+                if score.is_scored:
+                    tally.add("reward/offline_mean", total=score.value)
                 continue
             tally.add("rollout/response_tokens_mean", total=len(rollout.token_ids))
             tally.add("rollout/truncated_frac", total=float(rollout.stop_reason is StopReason.LENGTH))
