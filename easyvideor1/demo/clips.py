@@ -40,10 +40,6 @@ class Thing:
     end_s: float = math.inf
     """... until just before here."""
 
-    @property
-    def name(self) -> str:
-        return f"{self.colour} {self.shape}"
-
     def is_visible(self, time_s: float) -> bool:
         return self.start_s <= time_s < self.end_s
 

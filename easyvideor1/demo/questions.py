@@ -1,6 +1,6 @@
 """Scenes with questions about them, each with its right answer and the fact that leads to it.
 
-The gold answers lean a little (34 % of them are option A, 58 % are Yes, counts are mostly 2 or 3), as those of real
+The gold answers lean a little (34 % of them are option A, 58 % are Yes, the commonest count is 2), as those of real
 data sets do, so that answering without looking pays something, but not much.
 """
 
