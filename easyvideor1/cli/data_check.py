@@ -15,6 +15,7 @@ from rich.table import Table
 
 from easyvideor1.cli.frame_options import (
     FrameOptions,
+    add_cache_argument,
     add_data_arguments,
     add_frame_arguments,
     add_worker_arguments,
@@ -33,7 +34,7 @@ DEFAULTS = DataConfig(train=())
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data_arguments(parser)
-    parser.add_argument("--cache", metavar="DIR", help="frame cache to read from and fill (default: the recipe's)")
+    add_cache_argument(parser)
     parser.add_argument("--verdicts", metavar="FILE", help="what is known of media (default: DATA.verdicts.jsonl)")
     parser.add_argument("--max-prompt-tokens", type=int, help="longer prompts are errors")
     parser.add_argument("--strict", action="store_true", help="exit code 1 for warnings too")
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
             specs=options.specs,
             vision=options.vision,
             known=dict(verdicts.known),
-            cache_dir=args.cache or (options.cache.dir if options.cache else None),
+            cache=options.cache(args.cache),
         ),
         verdicts=verdicts,
         check_gold=lambda sample: router.check([sample]),
@@ -77,8 +78,10 @@ def _prompt_tokens(options: FrameOptions) -> Callable[[Sample, Sequence[MediaPla
     from easyvideor1.data.encode import Encoder  # imports the tokenizer's library
 
     encoder = Encoder.from_pretrained(options.model_path)
-    thinking = (options.recipe.data if options.recipe else DEFAULTS).thinking
-    return lambda sample, plans: len(encoder.encode(sample, plans, instruction(sample, thinking=thinking)))
+    data = options.recipe.data if options.recipe else DEFAULTS
+    return lambda sample, plans: len(
+        encoder.encode(sample, plans, instruction(sample, thinking=data.thinking, templates=data.templates))
+    )
 
 
 def _summary(report: Report, options: FrameOptions) -> dict[str, object]:

@@ -127,6 +127,7 @@ class _Job:
             ),
             "frames": {kind: to_tree(spec) for kind, spec in self.specs.items()},
             "thinking": self.data.thinking,
+            "templates": self.data.templates,
             "reward": to_tree(self.reward),
             **{name: getattr(self, name) for name in plain},
         }
@@ -147,7 +148,7 @@ def _job(args: argparse.Namespace) -> _Job:
         )
     # Of a recipe only the training files: validation questions are not chosen by what the model can answer.
     sources = data_sources(args, recipe) if args.data or recipe is None else recipe.data.train
-    cache = CacheConfig(dir=args.cache) if args.cache else options.cache
+    cache = options.cache(args.cache)
     return _Job(
         sources=sources,
         media_root=_media_root(sources),
@@ -202,6 +203,7 @@ def _measure(
         video=job.specs["video"],
         image=job.specs["image"],
         thinking=job.data.thinking,
+        templates=job.data.templates,
         max_prompt_tokens=job.data.max_prompt_tokens,
         dtype=dtype,
     )

@@ -10,12 +10,13 @@ from typing import Any
 
 from easyvideor1.cli.frame_options import (
     FrameOptions,
+    add_cache_argument,
     add_data_arguments,
     add_frame_arguments,
     data_sources,
     frame_options,
 )
-from easyvideor1.config import DataConfig
+from easyvideor1.config import CacheConfig, DataConfig
 from easyvideor1.data.prompts import instruction
 from easyvideor1.data.schema import read_samples
 from easyvideor1.errors import UsageError
@@ -35,9 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data_arguments(parser)
     parser.add_argument("--id", required=True, help="id of the sample")
     parser.add_argument("--out", required=True, metavar="DIR", help="folder to write into")
-    parser.add_argument(
-        "--cache", metavar="DIR", help="frame cache to take frames from (default: the recipe's, or none)"
-    )
+    add_cache_argument(parser)
     parser.add_argument("--json", action="store_true", help="print explain.json as one line too")
     add_frame_arguments(parser)
 
@@ -50,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
     out.mkdir(parents=True, exist_ok=True)
     answer: dict[str, Any] = _prompt(sample, plans, options) | {"media": [_describe(plan) for plan in plans]}
     (out / "prompt.txt").write_text(answer["prompt"] or answer["text"])
-    _write_sheets(args, options, plans, answer, out)
+    cache = FrameCache.open(options.cache(args.cache) or CacheConfig(dir=str(out), mode="realtime_only"))
+    _write_sheets(cache, plans, answer["media"], out)
     (out / "explain.json").write_text(json.dumps(answer, indent=1) + "\n")
     if args.json:
         print(json.dumps(answer))
@@ -71,13 +71,13 @@ def _find(args: argparse.Namespace, options: FrameOptions) -> Sample:
 
 
 def _prompt(sample: Sample, plans: list[MediaPlan], options: FrameOptions) -> dict[str, Any]:
-    thinking = (options.recipe.data if options.recipe else DEFAULTS).thinking
+    data = options.recipe.data if options.recipe else DEFAULTS
     answer: dict[str, Any] = {
         "id": sample.id,
         "where": sample.where,
         "problem_type": sample.problem_type,
         "answer": sample.answer,
-        "text": instruction(sample, thinking=thinking),
+        "text": instruction(sample, thinking=data.thinking, templates=data.templates),
         "prompt": None,
         "num_tokens": None,
         "num_vision_tokens": sum(plan.num_tokens for plan in plans),
@@ -106,13 +106,8 @@ def _describe(plan: MediaPlan) -> dict[str, Any]:
     }
 
 
-def _write_sheets(
-    args: argparse.Namespace, options: FrameOptions, plans: list[MediaPlan], answer: dict[str, Any], out: Path
-) -> None:
-    cache_dir = args.cache or (options.cache.dir if options.cache else None)
-    codec = options.cache.codec if options.cache else "raw"
-    cache = FrameCache(cache_dir or out, mode="prefer_preprocessed" if cache_dir else "realtime_only", codec=codec)
-    for number, (plan, description) in enumerate(zip(plans, answer["media"], strict=True)):
+def _write_sheets(cache: FrameCache, plans: list[MediaPlan], descriptions: list[dict[str, Any]], out: Path) -> None:
+    for number, (plan, description) in enumerate(zip(plans, descriptions, strict=True)):
         clip = cache.load(plan)
         contact_sheet(clip).save(out / f"media-{number}.png")
         description |= {"sheet": f"media-{number}.png", "backend": clip.backend, "warnings": list(clip.warnings)}

@@ -31,9 +31,11 @@ class FrameOptions:
     recipe: RunConfig | None
     model_path: str | None
 
-    @property
-    def cache(self) -> CacheConfig | None:
-        return self.recipe.cache if self.recipe is not None else None
+    def cache(self, folder: str | None) -> CacheConfig | None:
+        """The recipe's frame cache, in `folder` if that is given; None if neither is."""
+        if self.recipe is None:
+            return CacheConfig(dir=folder) if folder is not None else None
+        return replace(self.recipe.cache, dir=folder) if folder is not None else self.recipe.cache
 
 
 def add_frame_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +57,11 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     """DATA files and --media-root; read them with `data_sources`."""
     parser.add_argument("data", nargs="*", metavar="DATA", help="JSONL or JSON file of rows (default: the recipe's)")
     parser.add_argument("--media-root", help="folder that relative media paths start from (default: the file's own)")
+
+
+def add_cache_argument(parser: argparse.ArgumentParser) -> None:
+    """--cache; read it with `FrameOptions.cache`."""
+    parser.add_argument("--cache", metavar="DIR", help="folder of the frame cache (default: the recipe's)")
 
 
 def add_worker_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
@@ -16,6 +17,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from easyvideor1.cli.frame_options import (
     FrameOptions,
+    add_cache_argument,
     add_data_arguments,
     add_frame_arguments,
     add_worker_arguments,
@@ -48,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Run the same command again after an interruption: what is stored is reused."
     )
     add_data_arguments(parser)
-    parser.add_argument("--cache", metavar="DIR", help="folder of the frame cache (default: the recipe's)")
+    add_cache_argument(parser)
     parser.add_argument("--codec", choices=list(CODECS), help="how frames are packed (default: raw, memory-mapped)")
     parser.add_argument("--shard", metavar="I/N", help="do only the I-th of N equal parts, I from 1 (job arrays)")
     parser.add_argument("--ray", nargs="?", const="", metavar="ADDRESS", help="run on a Ray cluster (extra: ray)")
@@ -65,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     jobs = distinct_jobs(_uses(args, options))
     if args.shard:
         jobs = shard_of(jobs, args.shard)
-    failed_path = Path(args.failed) if args.failed else Path(work.cache_dir) / _failed_name(args.shard)
+    failed_path = Path(args.failed) if args.failed else Path(work.cache.dir) / _failed_name(args.shard)
     failed_path.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with failed_path.open("w") as failed_file:
@@ -77,19 +79,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _work(args: argparse.Namespace, options: FrameOptions) -> StoreFrames:
-    cache = options.cache
-    cache_dir = args.cache or (cache.dir if cache else None)
-    if cache_dir is None:
+    cache = options.cache(args.cache)
+    if cache is None:
         raise UsageError("name the folder of the frame cache: --cache DIR, or a --recipe that does")
-    codec = args.codec or (cache.codec if cache else "raw")
-    codec_named(codec)
-    return StoreFrames(
-        specs=options.specs,
-        vision=options.vision,
-        cache_dir=cache_dir,
-        codec=codec,
-        max_bytes=cache.max_bytes if cache else None,
-    )
+    cache = replace(cache, codec=args.codec or cache.codec)
+    codec_named(cache.codec)  # a missing package stops here, not in every worker
+    return StoreFrames(specs=options.specs, vision=options.vision, cache=cache)
 
 
 def _uses(args: argparse.Namespace, options: FrameOptions) -> Iterator[tuple[Media, str]]:

@@ -11,10 +11,11 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from easyvideor1.config import CacheConfig
 from easyvideor1.data.schema import parse_row, rows_or_errors
 from easyvideor1.errors import DataError, EasyVideoError, UsageError
 from easyvideor1.types import Clip, FrameSpec, Media, MediaKind, MediaPlan, Sample, VisionSpec
@@ -25,6 +26,7 @@ from easyvideor1.video.workers import Outcome, run_all
 
 log = logging.getLogger(__name__)
 
+NO_CACHE = CacheConfig(dir=".", mode="realtime_only")
 About = Literal["row", "media", "gold", "length"]
 
 
@@ -91,8 +93,8 @@ class CheckMedium:
     specs: Mapping[MediaKind, FrameSpec]
     vision: VisionSpec
     known: Mapping[str, Verdict]
-    cache_dir: str | None = None
-    """Frame cache to read from and fill; None: frames are decoded and dropped."""
+    cache: CacheConfig | None = None
+    """Frame cache to read from and fill, whatever its mode; None: frames are decoded and dropped."""
     decode: Callable[[MediaPlan], Clip] = ONE_CORE_DECODE
 
     def __call__(self, media: Media) -> Seen:
@@ -100,8 +102,8 @@ class CheckMedium:
         plan = plan_media(media, self.specs[media.kind], self.vision)
         if plan.cache_key in self.known:
             return Seen(plan=plan, verdict=self.known[plan.cache_key], decoded=False)
-        mode = "prefer_preprocessed" if self.cache_dir else "realtime_only"
-        cache = FrameCache(self.cache_dir or ".", mode=mode, decode=self.decode)
+        config = replace(self.cache, mode="prefer_preprocessed") if self.cache else NO_CACHE
+        cache = FrameCache.open(config, decode=self.decode)
         try:
             verdict = Verdict(key=plan.cache_key, warnings=cache.load(plan).warnings)
         except DataError as error:

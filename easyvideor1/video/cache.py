@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from easyvideor1.config import CacheConfig
 from easyvideor1.errors import MediaError, MismatchError, RunError, UsageError
 from easyvideor1.types import Clip, MediaPlan
 from easyvideor1.video.clip_file import FORMAT, TEMP_SUFFIX, DamagedClip, read_tensors
@@ -96,6 +97,11 @@ class FrameCache:
         self._lock = threading.Lock()
         self._size_bytes = 0
         self._bytes_until_rescan = 0
+
+    @classmethod
+    def open(cls, config: CacheConfig, *, decode: Callable[[MediaPlan], Clip] | None = None) -> FrameCache:
+        """The cache that a configuration describes."""
+        return cls(config.dir, mode=config.mode, codec=config.codec, max_bytes=config.max_bytes, decode=decode)
 
     def path(self, plan: MediaPlan) -> Path:
         """Where the entry of a plan is or will be."""

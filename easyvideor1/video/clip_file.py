@@ -155,7 +155,7 @@ def _arrays(mapped: mmap.mmap) -> tuple[dict[str, np.ndarray], dict[str, str], i
     for name, entry in entries.items():
         begin, stop = entry["data_offsets"]
         dtype, shape = np.dtype(DTYPES[entry["dtype"]]), entry["shape"]
-        if begin != end or stop - begin != math.prod(shape) * dtype.itemsize:
+        if stop - begin != math.prod(shape) * dtype.itemsize:
             raise ValueError(f"'{name}' {shape} does not fit its place [{begin}, {stop}]")
         tensors[name] = np.frombuffer(mapped, dtype, math.prod(shape), 8 + length + begin).reshape(shape)
         end = stop

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
+from easyvideor1.config import CacheConfig
 from easyvideor1.errors import RunError, UsageError
 from easyvideor1.types import Clip, FrameSpec, Media, MediaKind, MediaPlan, VisionSpec
 from easyvideor1.video.cache import FrameCache
@@ -38,15 +39,14 @@ class StoreFrames:
 
     specs: Mapping[MediaKind, FrameSpec]
     vision: VisionSpec
-    cache_dir: str
-    codec: str = "raw"
-    max_bytes: int | None = None
+    cache: CacheConfig
+    """Where to; its mode does not count."""
     decode: Callable[[MediaPlan], Clip] = ONE_CORE_DECODE
 
     def __call__(self, media: Media) -> Stored:
         """Make sure the frames of a medium are in the cache; errors as of `plan_media` and `FrameCache.load`."""
         plan = plan_media(media, self.specs[media.kind], self.vision)
-        cache = FrameCache(self.cache_dir, codec=self.codec, max_bytes=self.max_bytes, decode=self.decode)
+        cache = FrameCache.open(replace(self.cache, mode="prefer_preprocessed"), decode=self.decode)
         warnings = plan.warnings
         if not cache.contains(plan):
             warnings = cache.load(plan).warnings

@@ -18,7 +18,7 @@ from easyvideor1.errors import EasyVideoError, MediaError
 # Never fork: a child of a process that holds an open decoder or runs compiled threads hangs.
 SPAWN = multiprocessing.get_context("spawn")
 KILL_WAIT_S = 5.0
-START_UP_S = 120.0
+START_UP_S = 600.0
 """Time a new process has to import its function; an item's own deadline runs from when it is picked up."""
 
 Item = TypeVar("Item")
