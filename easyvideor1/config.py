@@ -93,6 +93,8 @@ class DataConfig:
     on_bad_sample: Literal["error", "skip"] = "error"
     thinking: bool = True
     """Ask for `<think>..</think>` before `<answer>..</answer>`."""
+    templates: str | None = None
+    """Folder of prompt templates that come before the package's own; a file is named TYPE.jinja, spaces as "_"."""
     modality_ratios: Mapping[str, float] | None = None
     """Share of the training samples of each modality (video, image, text), relative to each other; None: as they
     come."""

@@ -83,6 +83,7 @@ def train(config: RunConfig) -> RunState:
         video=config.data.video,
         image=config.data.image,
         thinking=config.data.thinking,
+        templates=config.data.templates,
         max_prompt_tokens=config.data.max_prompt_tokens,
         dtype=getattr(torch, config.model.dtype),
     )

@@ -51,11 +51,12 @@ class Preparer:
         thinking: bool,
         max_prompt_tokens: int,
         dtype: torch.dtype,
+        templates: str | None = None,
     ) -> None:
         self.encoder = encoder
         self._clips = clips
         self._specs = {"video": video, "image": image}
-        self._thinking = thinking
+        self._thinking, self._templates = thinking, templates
         self._max_prompt_tokens = max_prompt_tokens
         self._dtype = dtype
 
@@ -66,7 +67,8 @@ class Preparer:
             DataError: unreadable media, tags that do not match them, or a prompt over the limit.
         """
         plans = [plan_media(media, self._specs[media.kind], self.encoder.vision) for media in sample.media]
-        prompt = self.encoder.encode(sample, plans, instruction(sample, thinking=self._thinking))
+        text = instruction(sample, thinking=self._thinking, templates=self._templates)
+        prompt = self.encoder.encode(sample, plans, text)
         if len(prompt) > self._max_prompt_tokens:
             vision = sum(plan.num_tokens for plan in plans)
             raise DataError(

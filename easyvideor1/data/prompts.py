@@ -16,7 +16,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 DEFAULT = "default.jinja"
 
 
-def instruction(sample: Sample, *, thinking: bool, templates: Path | None = None) -> str:
+def instruction(sample: Sample, *, thinking: bool, templates: str | Path | None = None) -> str:
     """What the user says: problem, options, and the form of the answer, with `<image>`/`<video>` tags in place.
 
     Args:
@@ -28,7 +28,7 @@ def instruction(sample: Sample, *, thinking: bool, templates: Path | None = None
         DataError: the problem has tags, but not one for each medium.
         UsageError: a template does not compile or uses an unknown field.
     """
-    environment = _environment(templates)
+    environment = _environment(None if templates is None else Path(templates))
     name = canonical(sample.problem_type).replace(" ", "_").replace("-", "_")
     try:
         template = environment.select_template([f"{name}.jinja", DEFAULT])

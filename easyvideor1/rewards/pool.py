@@ -34,7 +34,7 @@ from easyvideor1.types import Sample, Score
 Item = tuple[Sample, str] | tuple[Sample, str, int]
 """Sample, response text and, where the length counts, the response's tokens."""
 
-START_UP_S = 300.0
+START_UP_S = 600.0
 """Time for a worker's imports; an item's own deadline runs from when a ready worker gets it."""
 RECYCLE_AFTER = 2000
 """Items after which a worker is replaced, because symbolic algebra caches without bound."""
