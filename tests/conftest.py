@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
 
+from easyvideor1.rewards.registry import REGISTRY
+
 # They import TRL and verl, which the tests do not install.
 collect_ignore = ["algo/make_trl_vectors.py", "algo/make_verl_vectors.py"]
+
+
+@pytest.fixture(autouse=True)
+def own_rewards_end_with_their_test() -> Iterator[None]:
+    """What a test registers as a reward of its own is gone for the next one."""
+    yield
+    for table in (REGISTRY.rewards, REGISTRY.parts, REGISTRY.places):
+        table.clear()
 
 
 @pytest.fixture
