@@ -20,6 +20,9 @@ class Number:
     is_whole: bool
     """Written without a decimal point or fraction bar."""
 
+    def __str__(self) -> str:
+        return f"{self.value:.15g}"  # for people: 0.1 as 0.1, 200 as 200
+
 
 _UNSIGNED = r"(?:\d{1,3}(?:,\d{3})++(?!\d)(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)"
 _TOKEN = re.compile(

@@ -6,7 +6,7 @@ import pytest
 
 from easyvideor1.errors import DataError
 from easyvideor1.rewards.measures import mean_relative_accuracy, numbers_agree
-from easyvideor1.rewards.numbers import read_number
+from easyvideor1.rewards.numbers import Number, read_number
 from easyvideor1.rewards.router import check
 from easyvideor1.types import Sample
 
@@ -85,3 +85,8 @@ def test_mean_relative_accuracy_by_hand(value, gold, accuracy):
 def test_gold_without_one_number_is_a_data_error(gold):
     with pytest.raises(DataError, match="one finite number"):
         check([Sample(id="s", problem_type="regression", problem="", answer=gold)])
+
+
+@pytest.mark.parametrize(("value", "shown"), [(200.0, "200"), (0.1, "0.1"), (-1.5, "-1.5"), (1e20, "1e+20")])
+def test_a_number_is_shown_as_people_write_it(value, shown):
+    assert str(Number(value=value, is_whole=False)) == shown
