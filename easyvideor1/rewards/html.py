@@ -28,7 +28,9 @@ class Page:
 
 
 def read_html(text: str) -> Page | None:
-    """A page; None for text without any element, or with too many of them."""
+    """A page; None for text without any element, or with too many of them, or mostly of tags that never end."""
+    if text.count("<") > 50 + 4 * text.count(">"):
+        return None  # the tokenizer looks for the end of each of them, all through the text
     reader = _Reader()
     reader.feed(text)
     reader.close()

@@ -9,7 +9,8 @@ from made_responses import made_responses
 
 from easyvideor1.rewards.pool import RewardPool
 
-DEADLINE_S = 10.0
+DEADLINE_S = 30.0
+"""Wall time; three times the usual, because a machine that runs tests is often busy."""
 log = logging.getLogger(__name__)
 
 
@@ -47,6 +48,7 @@ def test_a_few_hundred_made_responses_are_judged_in_range():
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("not config.getoption('markexpr')", reason="takes minutes: run it with -m slow")
 @pytest.mark.timeout(3600)
 def test_twenty_thousand_made_responses_are_judged_in_range():
     judge_made_responses(20_000, seed=2)
