@@ -1,6 +1,5 @@
 """Thinking, answer blocks and the coats around an answer."""
 
-
 import pytest
 
 from easyvideor1.rewards.parse import MAX_ANSWER_CHARS, finite, fold, plain, read_json, read_response, unfenced
