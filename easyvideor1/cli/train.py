@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -157,15 +156,10 @@ def _load(sources: Sequence[SourceConfig], config: RunConfig, preparer: Preparer
 
     good = usable(samples, check, on_bad=errors.append if skips else None)
     if errors:
-        folder.path.mkdir(parents=True, exist_ok=True)
-        with folder.bad_samples.open("a") as file:
-            file.writelines(json.dumps(_described(error)) + "\n" for error in errors)
+        for error in errors:
+            folder.note_bad(error)
         log.warning("skipped %d samples; see %s", len(errors), folder.bad_samples)
     return good
-
-
-def _described(error: DataError) -> dict[str, str]:
-    return {"where": error.where, "field": error.field, "problem": error.problem, "remedy": error.remedy}
 
 
 def _stored(config: RunConfig, samples: Sequence[Sample], encoder: Encoder) -> StoredRollouts | None:

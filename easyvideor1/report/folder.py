@@ -16,6 +16,7 @@ import yaml
 
 from easyvideor1 import __version__
 from easyvideor1.config import RunConfig, to_tree
+from easyvideor1.errors import DataError
 
 
 class RunFolder:
@@ -30,6 +31,13 @@ class RunFolder:
         self.config = self.path / "config.yaml"
         self.facts = self.path / "run.json"
         self.report = self.path / "report.html"
+
+    def note_bad(self, error: DataError) -> None:
+        """Keep what is wrong with a sample that was skipped."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        row = {"where": error.where, "field": error.field, "problem": error.problem, "remedy": error.remedy}
+        with self.bad_samples.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
 
     def write_start(self, config: RunConfig) -> None:
         """Write the resolved configuration, and the command, commit and versions that use it."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from easyvideor1.algo.credit import normalizer, with_credit
 from easyvideor1.algo.recipes import Recipe
 from easyvideor1.config import RunConfig
 from easyvideor1.data.dataset import Preparer
-from easyvideor1.errors import DataError
 from easyvideor1.report.folder import RunFolder
 from easyvideor1.report.metrics import MetricsLog, Stopwatch, Tally, answer_tally, group_tally
 from easyvideor1.report.progress import Progress
@@ -72,7 +71,7 @@ class Trainer:
             recipe=recipe,
             stored=stored,
             watch=self._watch,
-            note_bad=self._note_bad,
+            note_bad=self._folder.note_bad,
         )
         self._state = self._restore()
 
@@ -188,7 +187,7 @@ class Trainer:
         )
         return is_best
 
-    def _save(self):
+    def _save(self) -> Path:
         self._progress.phase("checkpoint")
         return checkpoint.save(
             self._checkpoints,
@@ -197,7 +196,3 @@ class Trainer:
             state=self._state,
             keep=self._config.train.keep_checkpoints,
         )
-
-    def _note_bad(self, error: DataError) -> None:
-        with self._folder.bad_samples.open("a") as file:
-            file.write(json.dumps({"where": error.where, "field": error.field, "problem": error.problem}) + "\n")

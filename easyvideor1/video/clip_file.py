@@ -183,7 +183,7 @@ def replaced_file(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException:  # an interrupt too must not leave a half-written file
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)

@@ -49,7 +49,7 @@ def _acquire(path: Path) -> int:
                 return descriptor
             os.close(descriptor)
             raise
-        except BaseException:
+        except BaseException:  # an interrupt while waiting must not leak the descriptor
             os.close(descriptor)
             raise
         os.close(descriptor)
