@@ -3,8 +3,8 @@
     python -m benchmarks.demo_runs --out runs/demo grpo:0 grpo:1 grpo:2 lr0:0 shuffled:0 dapo:0 cold-grpo:0
 
 A run is NAME:SEED. NAME is an algorithm, or a control: `lr0` (learning rate 0), `shuffled` (each training question
-gets the gold answer of another one of its type and number of options), or `cold-ALGORITHM` (starts from
-`--cold-model`, which never learnt the asked form). luffy and sft mix in the stored responses of `--stored`.
+gets the gold answer of another one of its type and number of options). `cold-NAME` starts from `--cold-model`, which
+never learnt the asked form. luffy, sft and `mixed-ALGORITHM` put the stored responses of `--stored` into the groups.
 Finished runs are not run again. The last line is JSON: {"runs": {NAME:SEED: {"greedy": [before, after], ..}}}.
 """
 
@@ -48,11 +48,11 @@ def overrides(name: str, args: argparse.Namespace) -> list[str]:
         return [*words, "optimizer.learning_rate=0"]
     if name == "shuffled":
         return words
-    algorithm = name.removeprefix("cold-")
+    algorithm = name.removeprefix("cold-").removeprefix("mixed-")
     words.append(f"algorithm.name={algorithm}")
     if name.startswith("cold-"):
         words += [f"model.path={args.cold_model}", "train.stop.zero_reward_steps=0"]
-    if algorithm in NEED_STORED:
+    if algorithm in NEED_STORED or "mixed-" in name:
         words += ["mix.enable=true", f"mix.source={args.stored}"]
     return words
 

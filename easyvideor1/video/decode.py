@@ -10,7 +10,6 @@ little else is left.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from fractions import Fraction
 from typing import cast
 
@@ -40,8 +39,6 @@ BACKEND = "pyav"
 LEAST_USABLE_FRAC = 0.5
 """With fewer of the wanted frames than this, a file is an error instead of a warning."""
 TIME_TOLERANCE_S = 1e-3
-LOST = -1
-"""Stands for the packet of a frame that cannot come."""
 NO_STRETCH = (-1, -1)
 
 
@@ -131,11 +128,8 @@ def _draw_picture(source: Source, canvas: Canvas) -> None:
 def _draw_video(source: Source, plan: MediaPlan, canvas: Canvas, *, threads: int) -> None:
     packets = scan(source)
     times_s = video_header(plan.media, source).times_s
-    # The index of an MP4 also counts the frames that lean on pictures before its first key frame: they come first.
-    num_lost = len(times_s) - len(packets.shown)
-    if num_lost < 0 or not _is_as_planned(plan, times_s):
+    if len(times_s) != len(packets.shown) or not _is_as_planned(plan, times_s):
         raise MediaError("the file is not the one that was planned", where=source.name, remedy="plan it again")
-    packets = replace(packets, shown=np.concatenate([np.full(num_lost, LOST), packets.shown]))
     if packets.has_times and not packets.is_cut:
         _draw_jumping(source, packets, canvas, threads=threads)
     if packets.has_times and canvas.missing:
@@ -153,15 +147,13 @@ def _is_as_planned(plan: MediaPlan, times_s: np.ndarray) -> bool:
 
 
 def _by_time(packets: Packets, numbers: list[int]) -> dict[int, int]:
-    """Display time in stream units -> number, of the frames that have a packet."""
-    return {int(packets.pts[packets.shown[number]]): number for number in numbers if packets.shown[number] != LOST}
+    """Display time in stream units -> number."""
+    return {int(packets.pts[packets.shown[number]]): number for number in numbers}
 
 
 def _draw_jumping(source: Source, packets: Packets, canvas: Canvas, *, threads: int) -> None:
     """Decode only the stretches between a key frame and the last frame wanted after it."""
     wanted = _by_time(packets, canvas.missing)
-    if not wanted:
-        return
     stretches = iter(_stretches(packets, list(wanted.values())))
     start, stop = next(stretches)
     with opened(source) as (container, stream):

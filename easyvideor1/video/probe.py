@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 import av
 import av.container
@@ -21,6 +21,7 @@ import av.video.stream
 import numpy as np
 
 from easyvideor1.errors import MediaError
+from easyvideor1.video.mp4 import Index, read_index
 from easyvideor1.video.source import Source, first_bytes, remembered
 
 NO_TIME = np.iinfo(np.int64).min
@@ -28,7 +29,6 @@ ATTACHED_PICTURE = 1024
 """Bit of a stream's disposition: a cover, not a video."""
 CUT_FRAC = 0.9
 """A file that holds less than this share of the duration its header promises counts as damaged."""
-IDENTITY_MATRIX = (1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)
 
 VideoStream = av.video.stream.VideoStream
 InputContainer = av.container.InputContainer
@@ -96,16 +96,15 @@ def probe(source: Source) -> Header:
     Raises:
         MediaError: not a video, no video stream, no decoder for it, no frame.
     """
-    with opened(source, is_header_enough=True) as (_, stream):
+    index = _mp4_index(source)
+    with opened(source, is_header_enough=index is not None) as (_, stream):
         stored = stream.codec_context.width, stream.codec_context.height
         if min(stored) <= 0:
             raise MediaError(f"its header gives no picture size (codec {codec_name(stream)})", where=source.name)
-        table = _even_times(source, stream)
+        table = _tabled_times(index, source, stream) if index else None
         aspect = stream.sample_aspect_ratio or Fraction(1)
-        needs_scan = table is None
-    orientation = UPRIGHT
-    if needs_scan or _mp4_is_turned(source):
-        orientation = first_orientation(source)
+    is_upright = table is not None and index is not None and not index.is_turned
+    orientation = UPRIGHT if is_upright else first_orientation(source)
     notes: list[str] = []
     if table is None:
         packets = scan(source)
@@ -117,6 +116,13 @@ def probe(source: Source) -> Header:
     else:
         times_s, duration_s = table
     return _header(stored, aspect, orientation, times_s, duration_s, tuple(notes))
+
+
+def _mp4_index(source: Source) -> Index | None:
+    if source.head(8)[4:] != b"ftyp":
+        return None
+    with source.open() as file:
+        return read_index(file, source.num_bytes)
 
 
 def _header(
@@ -145,11 +151,10 @@ def opened(source: Source, *, is_header_enough: bool = False) -> Iterator[tuple[
     """The container and its video stream with the largest picture (the first of equals); closed at the end.
 
     Args:
-        is_header_enough: do not decode a frame to learn its format, where the container is MP4.
+        is_header_enough: do not decode a frame to learn its format; only an MP4 tells it without.
     """
-    is_light = is_header_enough and source.head(8)[4:] == b"ftyp"
-    container = _open(source, {"codec_whitelist": "none"} if is_light else {})
-    if is_light and any(_num_pixels(stream) == 0 for stream in container.streams.video):
+    container = _open(source, {"codec_whitelist": "none"} if is_header_enough else {})
+    if is_header_enough and any(_num_pixels(stream) == 0 for stream in container.streams.video):
         container.close()  # MPEG-4 part 2 and H.263 keep their size where only the decoder finds it
         container = _open(source, {})
     with container:
@@ -206,30 +211,14 @@ def codec_name(stream: VideoStream) -> str:
     return stream.codec_context.name if stream.codec_context else "unknown"
 
 
-def _even_times(source: Source, stream: VideoStream) -> tuple[np.ndarray, float] | None:
-    """(times, duration) from the index of an MP4 whose frames follow each other evenly; None: look at the packets."""
-    entries = stream.index_entries
-    count = len(entries)
-    is_mp4 = "mp4" in stream.container.format.name.split(",")
-    if not is_mp4 or not count or count != stream.frames or not entries[0].is_keyframe:
+def _tabled_times(index: Index, source: Source, stream: VideoStream) -> tuple[np.ndarray, float] | None:
+    """(times, duration) from the index of an MP4 file; None: look at the packets."""
+    table = index.frames(stream.id)
+    if table is None or len(table.pts) != len(stream.index_entries) or table.end_bytes > source.num_bytes:
         return None
-    stamps = np.empty(count, np.int64)
-    for number, entry in enumerate(entries):
-        if entry.is_discard or entry.pos + entry.size > source.num_bytes:
-            return None
-        stamps[number] = entry.timestamp
     base = cast(Fraction, stream.time_base)
-    if count == 1:
-        step = stream.duration or 0
-    else:
-        steps = np.diff(stamps)
-        step = int(steps[0])
-        if (steps != step).any():
-            return None
-    if step <= 0:
-        return None
-    times_s = np.arange(count) * step * base.numerator / base.denominator
-    return times_s, float(count * step * base)
+    times_s = (table.pts - table.pts[0]) * base.numerator / base.denominator
+    return times_s, float(times_s[-1]) + float(table.last_duration * base)
 
 
 @remembered(16)
@@ -403,31 +392,3 @@ def orientation_of(frame: av.VideoFrame) -> Orientation:
                 return Orientation(is_swapped=False, flips_x=a < 0, flips_y=d < 0)
             return Orientation(is_swapped=True, flips_x=c < 0, flips_y=b < 0)
     return UPRIGHT
-
-
-def _mp4_is_turned(source: Source) -> bool:
-    """Whether a movie or track header of an MP4 holds another matrix than the identity."""
-    with source.open() as file:
-        return any(matrix != IDENTITY_MATRIX for matrix in _mp4_matrices(file, 0, source.num_bytes))
-
-
-def _mp4_matrices(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, ...]]:
-    """The matrices of `mvhd` and `tkhd` boxes (ISO/IEC 14496-12, 8.2.2 and 8.3.2) between two offsets."""
-    matrix_at = {b"tkhd": 40, b"mvhd": 36}
-    while start + 8 <= end:
-        file.seek(start)
-        size, kind = struct.unpack(">I4s", file.read(8))
-        body = start + 8
-        if size == 1:
-            size, body = int.from_bytes(file.read(8), "big"), start + 16
-        box_end = end if size == 0 else start + size
-        if box_end < body:
-            return
-        if kind in (b"moov", b"trak"):
-            yield from _mp4_matrices(file, body, min(box_end, end))
-        elif kind in matrix_at:
-            payload = file.read(min(box_end, end) - body)
-            offset = matrix_at[kind] + (12 if payload[:1] == b"\1" else 0)
-            if len(payload) >= offset + 36:
-                yield struct.unpack_from(">9i", payload, offset)
-        start = box_end
