@@ -83,6 +83,10 @@ class FrameSpec:
     """Largest height*width of one frame after resizing."""
     total_pixels: int | None = None
     """Largest frames*height*width of one medium; None: no budget beyond the two limits above."""
+    deinterlace: bool = False
+    """Make whole pictures of the two half pictures of interlaced video (every frame is then decoded)."""
+    backend: Literal["pyav", "torchcodec"] = "pyav"
+    """What decodes video files; torchcodec is optional and for intact files only (see video.torchcodec_decoder)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,7 +12,7 @@ from easyvideor1.cli.frame_options import add_frame_arguments, frame_options
 from easyvideor1.errors import DataError, EasyVideoError
 from easyvideor1.types import Clip, FrameSpec, Media, MediaPlan, VisionSpec
 from easyvideor1.video.clip_file import write_clip
-from easyvideor1.video.decode import BACKEND, decode
+from easyvideor1.video.decode import decode
 from easyvideor1.video.sampling import plan_media
 from easyvideor1.video.workers import Worker
 
@@ -82,7 +82,7 @@ def seen(plan: MediaPlan, clip: Clip | None) -> dict[str, Any]:
         "duration_s": plan.duration_s,
         "num_tokens": plan.num_tokens,
         "grid_thw": list(plan.grid_thw),
-        "backend": clip.backend if clip is not None else BACKEND,
+        "backend": plan.spec.backend,
         "stored_frames": len(clip.frames) if clip is not None else len(plan.times_s),
         "cache_key": plan.cache_key,
     }

@@ -42,6 +42,11 @@ class Orientation:
     flips_x: bool = False
     flips_y: bool = False
 
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether it is more than a turn by quarters."""
+        return (self.flips_x != self.flips_y) != self.is_swapped
+
     def apply(self, frame: np.ndarray) -> np.ndarray:
         """A view of [H, W, ...]."""
         if self.is_swapped:

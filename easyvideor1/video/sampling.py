@@ -392,6 +392,7 @@ def cache_key(media: Media, located: Source | tuple[Source, ...], spec: FrameSpe
         "clip": [media.start_s, media.end_s] if is_video else None,
         "times": [media.fps, media.times_s] if is_video else None,
         "frames": [spec.fps, spec.min_frames, spec.max_frames, spec.total_pixels] if is_video else None,
+        "decoder": [spec.backend, spec.deinterlace] if is_video else None,
         "pixels": [spec.min_pixels, spec.max_pixels],
         "factor": [vision.factor_px, vision.temporal_patch if is_video else 1],
         "rules": [DECODER_RULE, RESIZE_RULE],

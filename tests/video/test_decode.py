@@ -11,7 +11,8 @@ from make_clips import numbered, read_number, write_clip
 
 from easyvideor1.errors import MediaError
 from easyvideor1.types import FrameSpec, Media
-from easyvideor1.video.decode import Canvas, decode
+from easyvideor1.video.canvas import Canvas
+from easyvideor1.video.decode import decode
 from easyvideor1.video.sampling import plan_media, vision_spec
 from easyvideor1.video.source import identity, locate
 

@@ -1,0 +1,66 @@
+"""Pixels where conversion is not plain (10 bits, interlaced) against the ffmpeg program's own."""
+
+import subprocess
+from pathlib import Path
+
+import imageio_ffmpeg
+import numpy as np
+import pytest
+from kinds import KINDS, X264
+from make_clips import numbered, write_clip
+
+from easyvideor1.types import FrameSpec, Media
+from easyvideor1.video.decode import decode
+from easyvideor1.video.sampling import plan_media, vision_spec
+
+QWEN3 = vision_spec({"model_type": "qwen3_vl"})
+YADIF = "yadif=mode=send_frame:deint=interlaced"
+HARD_TO_CONVERT = [kind for kind in KINDS if "10 bit" in kind.name or kind.name == "interlaced"]
+
+
+def by_ffmpeg(path: Path, *, video_filter: str = "null") -> np.ndarray:
+    """uint8 [T, 3, 64, 96], every frame."""
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-i", str(path), "-vf", video_filter]
+    found = subprocess.run([*command, "-f", "rawvideo", "-pix_fmt", "rgb24", "-"], capture_output=True, check=True)
+    return np.frombuffer(found.stdout, np.uint8).reshape(-1, 64, 96, 3).transpose(0, 3, 1, 2)
+
+
+def by_us(path: Path, *, fps: float = 1000.0, deinterlace: bool = False) -> tuple[np.ndarray, list[int]]:
+    """Frames at their own size, and their numbers."""
+    spec = FrameSpec(fps=fps, min_pixels=1024, deinterlace=deinterlace)
+    plan = plan_media(Media(kind="video", path=str(path)), spec, QWEN3)
+    return decode(plan).frames, list(plan.frame_numbers)
+
+
+def moving_fields(folder: Path) -> Path:
+    """Interlaced: the lines of each frame come from two moments in turn, between which a bar moves."""
+
+    def picture(moment: int) -> np.ndarray:
+        return np.roll(numbered(moment), 6 * moment, axis=1)
+
+    def frame(number: int) -> np.ndarray:
+        woven = picture(2 * number)
+        woven[1::2] = picture(2 * number + 1)[1::2]
+        return woven
+
+    options = X264 | {"flags": "+ilme+ildct", "x264opts": "tff=1"}
+    return write_clip(folder / "fields.mp4", map(frame, range(20)), codec_options=options)
+
+
+@pytest.mark.parametrize("kind", HARD_TO_CONVERT, ids=lambda kind: kind.name)
+def test_conversion_to_rgb_is_that_of_the_ffmpeg_program(kind, tmp_path):
+    path = kind.make(tmp_path)
+    frames, numbers = by_us(path)
+    assert len(frames) == 30
+    assert np.array_equal(frames, by_ffmpeg(path)[numbers])
+
+
+def test_deinterlacing_is_that_of_the_ffmpeg_program_and_changes_interlaced_video_only(tmp_path):
+    path = moving_fields(tmp_path)
+    plain, _ = by_us(path)
+    for fps in (1000.0, 4.0):
+        frames, numbers = by_us(path, fps=fps, deinterlace=True)
+        assert np.array_equal(frames, by_ffmpeg(path, video_filter=YADIF)[numbers])
+        assert not np.array_equal(frames, plain[numbers])
+    progressive = write_clip(tmp_path / "plain.mp4", map(numbered, range(20)))
+    assert np.array_equal(by_us(progressive, deinterlace=True)[0], by_us(progressive)[0])
