@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import easyvideor1
@@ -77,19 +78,18 @@ def _write_data(folder: Path, *, seed: int) -> None:
 
 
 def _build_model(args: argparse.Namespace) -> int:
-    from easyvideor1.demo.build import HABIT_STEPS, SKILL_STEPS, TOWER_STEPS, build_model
-    from easyvideor1.demo.demonstrations import bare, usual
+    from easyvideor1.demo.build import COLD, SKILL_STEPS, TOWER_STEPS, USUAL, build_model
 
     if args.words[1:]:
         raise UsageError(f"demo {BUILD_MODEL} takes no overrides, got {' '.join(args.words[1:])}")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    habit = COLD if args.cold else USUAL
     build_model(
         args.out,
         args.seed,
         tower_steps=TOWER_STEPS if args.tower_steps is None else args.tower_steps,
         skill_steps=SKILL_STEPS if args.skill_steps is None else args.skill_steps,
-        habit_steps=HABIT_STEPS if args.habit_steps is None else args.habit_steps,
-        habit=bare if args.cold else usual,
+        habit=habit if args.habit_steps is None else replace(habit, steps=args.habit_steps),
     )
     print(f"model: {args.out}")
     return 0

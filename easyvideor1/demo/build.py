@@ -20,7 +20,7 @@ from easyvideor1.data.patches import patches
 from easyvideor1.data.prompts import instruction
 from easyvideor1.demo.clips import Scene, draw, write_clip, write_image
 from easyvideor1.demo.dataset import row
-from easyvideor1.demo.demonstrations import careful, usual
+from easyvideor1.demo.demonstrations import bare, careful, usual
 from easyvideor1.demo.model import new_model, save, train_tokenizer
 from easyvideor1.demo.questions import (
     DURATIONS_S,
@@ -44,11 +44,26 @@ VIDEO_SPEC = FrameSpec(fps=2.0, min_frames=2, max_frames=8, min_pixels=4096, max
 IMAGE_SPEC = FrameSpec(min_pixels=4096, max_pixels=4096)
 """How the demo looks at its media; recipes/demo.yaml says the same."""
 SIDE_PX = 64
-TOWER_STEPS, SKILL_STEPS, HABIT_STEPS = 250, 1000, 100
-TOWER_RATE, SKILL_RATE, HABIT_RATE = 2e-3, 2e-3, 5e-4
+TOWER_STEPS, SKILL_STEPS = 250, 1000
+TOWER_RATE, SKILL_RATE = 2e-3, 2e-3
 EXAMS_PER_STEP = 32
 TOKENIZER_EXAMS = 400
 TEXT_EXAM_FRAC, READING_EXAM_FRAC, IMAGE_EXAM_FRAC = 0.08, 0.12, 0.16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Habit:
+    """What the last stage shows."""
+
+    answer: Answer
+    steps: int
+    learning_rate: float
+
+
+USUAL = Habit(answer=usual, steps=100, learning_rate=5e-4)
+"""Mostly answers without a look: the demo's start."""
+COLD = Habit(answer=bare, steps=200, learning_rate=1e-3)
+"""Careful answers without any tag, until no sampled one has a tag by chance: a start that never earns a reward."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -292,13 +307,11 @@ def build_model(
     *,
     tower_steps: int = TOWER_STEPS,
     skill_steps: int = SKILL_STEPS,
-    habit_steps: int = HABIT_STEPS,
-    habit: Answer = usual,
+    habit: Habit = USUAL,
 ) -> Qwen3VLForConditionalGeneration:
     """Make the demo's start from nothing and write it under `out` in Transformers' layout.
 
-    First the vision tower: what is where. Then the skill: careful and right answers. Then the habits: demonstrations
-    of which most answer without looking; `bare` instead of `usual` gives a start that does not know the asked form.
+    First the vision tower: what is where. Then the skill: careful and right answers. Then the habits.
     """
     tokenizer = train_tokenizer(tokenizer_texts(seed=seed))
     model = new_model(tokenizer, seed=seed)
@@ -312,7 +325,7 @@ def build_model(
         teach_tower(model, towers.look, steps=tower_steps, learning_rate=TOWER_RATE)
         log.info("skill: %d steps on careful answers", skill_steps)
         teach(model, batches(skills, careful), steps=skill_steps, learning_rate=SKILL_RATE)
-        log.info("habits: %d steps on %s answers", habit_steps, habit.__name__)
-        teach(model, batches(habits, habit), steps=habit_steps, learning_rate=HABIT_RATE)
+        log.info("habits: %d steps on %s answers", habit.steps, habit.answer.__name__)
+        teach(model, batches(habits, habit.answer), steps=habit.steps, learning_rate=habit.learning_rate)
     save(model, tokenizer, out)
     return model
