@@ -37,7 +37,9 @@ class UnreadableGoldError(ValueError):
 _REWRITES = (
     (re.compile(r"\\[dtc]frac"), r"\\frac"),
     (re.compile(r"\\(?:left|right|displaystyle|limits|big|Big|bigl|bigr)(?![a-zA-Z])\.?"), ""),
-    (re.compile(r"(?<!\\)\\[!,;: ]|~|\\q?quad"), " "),
+    (re.compile(r"(?<!\\)\\!"), ""),
+    (re.compile(r"(?<!\\)\\[,;: ]|~|\\q?quad"), " "),
+    (re.compile("\\\\varnothing|\u2205"), r"\\emptyset "),
     (re.compile(r"\{,\}"), ","),
     (re.compile(r"\^\s?\{?\s?\\circ\s?\}?|\\degree|\u00b0"), r" \\text{degree}"),
     (re.compile(r"\\le(?:q|qslant)?(?![a-zA-Z])|\u2264|<="), r"\\le "),

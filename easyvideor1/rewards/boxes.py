@@ -13,13 +13,14 @@ from easyvideor1.rewards.measures import Box, Point
 from easyvideor1.rewards.parse import finite, plain, read_json
 
 _BOX_KEYS = ("boxes", "bbox_2d", "bbox", "box", "bboxes", "bounding_box", "box_2d", "boxes_2d", "coordinates")
+_TRACK_KEYS = ("frames", "tracking", "trajectory", "answer")
 _FRAME_KEYS = ("time", "second", "frame", "t", "timestamp", "frame_id", "time_s", "sec")
-_CORNER_KEYS = ("x1", "y1", "x2", "y2")
+_CORNER_KEYS = (("x1", "y1", "x2", "y2"), ("xmin", "ymin", "xmax", "ymax"), ("x_min", "y_min", "x_max", "y_max"))
 _NUMBER = r"-?\d{1,12}(?:\.\d{1,12})?"
 _IN_WORDS = re.compile(
     rf"[(\[]\s*({_NUMBER})\s*,\s*({_NUMBER})\s*(?:[)\]]\s*,?\s*[(\[]|,)\s*({_NUMBER})\s*,\s*({_NUMBER})\s*[)\]]"
 )
-_BARE = re.compile(rf"\s*({_NUMBER})[\s,]+({_NUMBER})[\s,]+({_NUMBER})[\s,]+({_NUMBER})\s*\Z")
+_FREE_NUMBER = re.compile(rf"(?<![\w.]){_NUMBER}(?![\w.]\w)")
 _MARKERS = re.compile(r"<\|?/?(?:box_start|box_end|box|object_ref_start|object_ref_end)\|?>")
 MAX_FRAMES = 4096
 
@@ -36,9 +37,10 @@ def read_box(text: str) -> Box | None:
     value = read_json(text)
     box = box_of(value)
     if box is None and "{" not in text:
-        found = {match.groups() for match in _IN_WORDS.finditer(text)} or {
-            match.groups() for match in _BARE.finditer(text)
-        }
+        found = {match.groups() for match in _IN_WORDS.finditer(text)}
+        if not found:  # "20 40 120 90", "x1=20, y1=40, ..", "top left (20, 40), bottom right (120, 90)"
+            numbers = _FREE_NUMBER.findall(text)
+            found = {tuple(numbers)} if len(numbers) == 4 else set()
         box = box_of(list(found.pop())) if len(found) == 1 else None
     return box
 
@@ -46,8 +48,10 @@ def read_box(text: str) -> Box | None:
 def box_of(value: Any) -> Box | None:
     """The box in a JSON value: four numbers, one nested list or object of them, or corners by name."""
     if isinstance(value, dict):
-        if all(key in value for key in _CORNER_KEYS):
-            return box_of([value[key] for key in _CORNER_KEYS])
+        value = _lowered(value)
+        for corners in _CORNER_KEYS:
+            if all(key in value for key in corners):
+                return box_of([value[key] for key in corners])
         found = [value[key] for key in _BOX_KEYS if key in value]
         return box_of(found[0]) if len(found) == 1 else None
     if not isinstance(value, (list, tuple)):
@@ -85,7 +89,8 @@ def frames_of(value: Any, *, frames_of_list: Sequence[float] = ()) -> dict[float
 def boxes_value(value: Any) -> Any:
     """What stands under the box key of an object; a list stands for itself."""
     if isinstance(value, dict):
-        found = [value[key] for key in (*_BOX_KEYS, "frames", "tracking", "trajectory") if key in value]
+        value = _lowered(value)
+        found = [value[key] for key in (*_BOX_KEYS, *_TRACK_KEYS) if key in value]
         if len(found) == 1:
             return found[0]
         return value if value and all(_frame(key) is not None for key in value) else None
@@ -112,12 +117,17 @@ def _frame_key(item: dict) -> str | None:
     return next((key for key in _FRAME_KEYS if key in item), None)
 
 
+def _lowered(value: dict) -> dict:
+    return {str(key).lower(): item for key, item in value.items()}
+
+
 def _frame(key: Any) -> float | None:
-    """A frame's name as a number: "2", "2.0", "02", "2s" and "frame 2" are the same."""
+    """A frame's name as a number: "2", "2.0", "02", "2s", "00:02" and "frame 2" are the same."""
     number = finite(key)
     if number is None and isinstance(key, str):
         match = re.fullmatch(
-            r"(?:frame|second|t|time)?[\s_=]*(\d{1,7}(?:\.\d{1,6})?)\s*(?:s|sec|seconds)?", key.strip().lower()
+            r"(?:frame|second|t|time)?[\s_=]*(?:(\d{1,3}):)?(\d{1,7}(?:\.\d{1,6})?)\s*(?:s|sec|seconds)?",
+            key.strip().lower(),
         )
-        number = float(match[1]) if match else None
+        number = 60.0 * int(match[1] or 0) + float(match[2]) if match else None
     return number

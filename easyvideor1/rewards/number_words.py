@@ -33,7 +33,7 @@ _RUN = re.compile(
     rf"(?P<half> and a half(?![a-z]))?(?:[ -](?P<part>{'|'.join(_PARTS)})(?![a-z]))?"
 )
 _LONE_PART = re.compile(r"(?<![a-z])(?<!and )(?<!and a )(?:a )?(half|quarter)(?: of)?(?![a-z])")
-_DIGITS_BEFORE = re.compile(r"[\d.]\s?$")
+_BEFORE_SCALE = re.compile(r"(?:[\d.]|half)\s?$")
 
 
 def spell_out(text: str) -> str:
@@ -52,12 +52,12 @@ _PART_OF_ONE = {"half": "0.5", "quarter": "0.25"}
 
 
 def _digits(match: re.Match[str]) -> str:
-    if _DIGITS_BEFORE.search(match.string[max(0, match.start() - 2) : match.start()]) and match["words"] in (
+    if _BEFORE_SCALE.search(match.string[max(0, match.start() - 6) : match.start()]) and match["words"] in (
         *_SCALES,
         "hundred",
         "dozen",
     ):
-        return match[0]  # "3 million": the digits take the scale themselves
+        return match["words"]  # "3 million", "half a million": the digits take the scale themselves
     words = re.findall(r"[a-z]+", match["words"].replace(" and ", " "))
     value = _value(words)
     if value is None:  # "two two": not one number, so leave several
@@ -105,11 +105,13 @@ _CHINESE_SCALES = {"\u4e07": 10**4, "\u4ebf": 10**8}
 _CHINESE_CHARS = "".join([*_CHINESE_DIGITS, *_CHINESE_UNITS, *_CHINESE_SCALES])
 _CHINESE_FIRST = "".join([*_CHINESE_DIGITS, "\u5341"])
 _CHINESE_DIGIT_CHARS = "".join(_CHINESE_DIGITS)
+_NO_NUMERAL = re.compile("\u4e00(?=[\u5171\u6837\u5b9a\u822c\u76f4\u8d77\u4e9b\u65e6\u5207])|(?<=[\u7edf\u552f])\u4e00")
+"""The character for one inside words such as "altogether", "the same", "some", "only"."""
 _CHINESE_RUN = re.compile(rf"(\u8d1f)?([{_CHINESE_FIRST}][{_CHINESE_CHARS}]*+)(?:\u70b9([{_CHINESE_DIGIT_CHARS}]++))?")
 
 
 def _chinese(text: str) -> str:
-    text = _CHINESE_RUN.sub(_chinese_digits, text)
+    text = _CHINESE_RUN.sub(_chinese_digits, _NO_NUMERAL.sub(" ", text))
     text = re.sub(r"\u8d1f(?=\d)", "-", text)
     text = re.sub(r"\u767e\u5206\u4e4b(-?[\d.]++)", r"\1%", text)
     return re.sub(r"(?<!\d)(\d++)/?\u5206\u4e4b(\d++)", r"\2/\1", text)

@@ -24,7 +24,7 @@ class Number:
         return f"{self.value:.15g}"  # for people: 0.1 as 0.1, 200 as 200
 
 
-_UNSIGNED = r"(?:\d{1,3}(?:,\d{3})++(?!\d)(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)"
+_UNSIGNED = r"(?:\d{1,3}(?:(?:,\d{3}){1,30}+|(?:[ ]\d{3}){1,9}+(?![ ]?/))(?!\d)(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)"
 _TOKEN = re.compile(
     rf"""(?P<number>{_UNSIGNED})
     (?: [ ]?[*x][ ]?10[ ]?(?:\^|\*\*)[ ]?\{{?(?P<ten_power>[+-]?\d{{1,4}})\}}?
@@ -50,6 +50,8 @@ _SCALES = {
     "\u4ebf": 1e8,
 }
 _NOT_FINITE = re.compile(r"(?<![a-z])(?:nan|inf|infinity|infinite)(?![a-z])|\u221e|\\infty|\u65e0\u7a77")
+_KILO = re.compile(r"(?<=\d)k(?![A-Za-z])")
+"""Directly behind the digits and small: "300 K" is a temperature."""
 _LATEX_FRACTION = re.compile(r"\\[dt]?frac\s?(?:\{\s?([\d.]{1,20})\s?\}\s?\{\s?([\d.]{1,20})\s?\}|(\d)\s?(\d))")
 _REWRITES = (
     (re.compile(r"\\times|\\cdot|\u00d7"), "*"),
@@ -85,7 +87,7 @@ def read_number(text: str) -> Number | None:
 
 
 def _normalized(text: str) -> str:
-    text = plain(text).lower()
+    text = _KILO.sub(" thousand", plain(text)).lower()
     text = _LATEX_FRACTION.sub(lambda m: f" {m[1] or m[3]}/{m[2] or m[4]}", text)
     text = spell_out(text)
     for pattern, replacement in _REWRITES:
@@ -102,7 +104,7 @@ def _is_inside_word(text: str, start: int) -> bool:
 def _number(text: str, match: re.Match[str]) -> Number | None:
     start, end = match.span()
     before, after = text[max(0, start - 2) : start], text[end : end + 2]
-    is_torn = re.search(r"[\d.][.:/]?$|[/:]$|\d[a-z]$", before) or re.match(r"[/:.]\d|/|[.,]?\d", after)
+    is_torn = re.search(r"[\d.][.:/]?$|/$|\d[a-z]$", before) or re.match(r"[/:.]\d|/|[.,]?\d", after)
     if is_torn or match.end() - match.start() > MAX_DIGITS:
         return None  # part of a date, a clock time, a version, a chain of fractions
     try:
@@ -121,7 +123,7 @@ def _magnitude(match: re.Match[str]) -> float:
     if match["ten_power"]:
         value *= 10.0 ** int(match["ten_power"])
     elif match["e_power"]:
-        value = float(f"{match['number'].replace(',', '')}e{match['e_power']}")
+        value = float(f"{re.sub('[ ,]', '', match['number'])}e{match['e_power']}")
     elif match["power"]:
         value **= int(match["power"])
     elif match["mixed_bottom"]:
@@ -143,4 +145,4 @@ def _is_negative(text: str, start: int) -> bool:
 
 
 def _float(digits: str) -> float:
-    return float(digits.replace(",", ""))
+    return float(digits.replace(",", "").replace(" ", ""))

@@ -73,6 +73,18 @@ def _is_one_thought(text: str, tags: list[tuple[str, bool, int, int]]) -> bool:
     return len(opens) == 1 and start < closed_at and not text[:start].strip() and bool(text[end:closed_at].strip())
 
 
+_UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+
+
+def visible(text: str) -> str:
+    """The text without characters that no reader sees: zero-width spaces and joiners, byte-order and direction marks.
+
+    >>> visible("\u200bB\ufeff")
+    'B'
+    """
+    return text if text.isascii() else _UNSEEN.sub("", text)
+
+
 def fold(text: str) -> str:
     """Text for comparison: one width, one case, single spaces, no quotes, commas or sentence marks around words.
 
@@ -81,13 +93,14 @@ def fold(text: str) -> str:
     >>> fold(' "A Dog,  runs." '), fold("1.5"), fold("-3")
     ('a dog runs', '1.5', '-3')
     """
-    text = unicodedata.normalize("NFKC", text).casefold().replace("\N{MINUS SIGN}", "-")
+    text = unicodedata.normalize("NFKC", visible(text)).casefold().replace("\N{MINUS SIGN}", "-")
     text = re.sub(r"[\"'`\u2018\u2019\u201c\u201d\u300c\u300d]|[.,;:!?\u3002](?!\d)", " ", text)
     return " ".join(text.split())
 
 
 _SUPERSCRIPTS = str.maketrans("\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b", "0123456789-")
 _SUPERSCRIPT_RUN = re.compile("[\u2070\u00b9\u00b2\u00b3\u2074-\u2079\u207b]+")
+_MIXED_FRACTION = re.compile("(?<=\\d)(?=[\u00bc-\u00be\u2150-\u215e])")
 _DASHES = str.maketrans(
     {"\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\u2015": "-"}
 )
@@ -103,7 +116,8 @@ def plain(text: str) -> str:
     """
     if text.isascii() and not _COATS.search(text):
         return text.strip()  # the commonest answers wear nothing
-    text = _SUPERSCRIPT_RUN.sub(lambda match: "^" + match[0].translate(_SUPERSCRIPTS), text)
+    text = _SUPERSCRIPT_RUN.sub(lambda match: "^" + match[0].translate(_SUPERSCRIPTS), visible(text))
+    text = _MIXED_FRACTION.sub(" ", text)  # or 2 and 3/4 would become 23/4
     text = unicodedata.normalize("NFKC", text).translate(_DASHES).replace("\u2044", "/")
     text = unfenced(text).replace("**", "").replace("__", "").strip().strip("`").strip()
     for _ in range(4):  # "$\boxed{\text{B}}$" wears three coats
@@ -171,7 +185,7 @@ _PYTHON_WORDS = {"None": "null", "True": "true", "False": "false"}
 
 
 def read_json(text: str) -> Any:
-    """The one JSON value in an answer, Python spellings accepted; None where there is none.
+    """The one JSON value in an answer, Python spellings and curly quotes accepted; None where there is none.
 
     NaN and infinities come back as floats: whoever reads numbers out of the value must test them for finiteness.
 
@@ -197,7 +211,11 @@ def _loads(text: str) -> Any:
         return None
 
 
+_CURLY_QUOTES = str.maketrans("\u201c\u201d\u2018\u2019", "\"\"''")
+
+
 def _as_json(text: str) -> str:
+    text = text.translate(_CURLY_QUOTES)
     text = text.replace("(", "[").replace(")", "]")
     if '"' not in text:
         text = text.replace("'", '"')

@@ -8,18 +8,20 @@ from typing import Any
 from easyvideor1.rewards.measures import Interval
 from easyvideor1.rewards.parse import finite, plain, read_json
 
-_CLOCK = r"(?:(?P<hours>\d{1,2}):)?(?P<minutes>\d{1,3}):(?P<seconds>\d{1,2}(?:\.\d{1,6})?)(?![\d:])"
+_CLOCK = r"(?:(?P<hours>\d{1,2}):)?(?P<minutes>\d{1,3}):(?P<seconds>\d{1,2}(?:\.\d{1,6}|,\d{3}(?!\d))?)(?![\d:])"
 _UNIT = r"hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s|\u5c0f\u65f6|\u5206\u949f|\u5206|\u79d2\u949f|\u79d2"
 _TIME = re.compile(
     rf"(?P<sign>-(?=[\d.]))?(?:{_CLOCK}|(?P<number>\d++(?:\.\d++)?|\.\d++)\s?(?P<unit>{_UNIT})?(?![a-z]))"
 )
+_GLUED_TO = re.compile(r"(?<![a-z])to(?=\d)")
 _UNIT_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "\u5c0f": 3600.0, "\u5206": 60.0, "\u79d2": 1.0}
 _SPAN_KEYS = {
-    "time", "times", "timestamp", "timestamps", "time range", "time span", "interval", "segment", "span", "period",
+    "time", "times", "timestamp", "timestamps", "time range", "time span", "interval", "intervals", "segment",
+    "segments", "span", "spans", "period",
     "temporal", "window", "range", "answer",
 }  # fmt: skip
-_START_KEYS = ("start", "start time", "start s", "begin", "from")
-_END_KEYS = ("end", "end time", "end s", "stop", "to")
+_START_WORDS, _END_WORDS = ("start", "begin", "from"), ("end", "stop", "finish", "to")
+_EDGE_UNITS = {"time", "timestamp", "s", "sec", "second", "seconds"}
 
 
 def read_interval(text: str) -> Interval | None:
@@ -40,8 +42,7 @@ def span_of(value: Any) -> Interval | None:
     """The span in a JSON value: a pair, one nested pair, or an object with a time key or a start and an end."""
     if isinstance(value, dict):
         keys = {str(key).lower().replace("_", " "): item for key, item in value.items()}
-        start = next((keys[key] for key in _START_KEYS if key in keys), None)
-        end = next((keys[key] for key in _END_KEYS if key in keys), None)
+        start, end = _edge(keys, _START_WORDS), _edge(keys, _END_WORDS)
         if start is not None and end is not None:
             return _ordered(_seconds(start), _seconds(end))
         spans = [item for key, item in keys.items() if key in _SPAN_KEYS]
@@ -51,6 +52,15 @@ def span_of(value: Any) -> Interval | None:
             return span_of(value[0])
         return _ordered(_seconds(value[0]), _seconds(value[1])) if len(value) == 2 else None
     return _from_words(value) if isinstance(value, str) else None
+
+
+def _edge(keys: dict[str, Any], names: tuple[str, ...]) -> Any:
+    """The value under a key such as "start", "start time" or "start seconds"; frames are no seconds."""
+    for key, item in keys.items():
+        first, *others = key.split() or [""]
+        if first in names and _EDGE_UNITS.issuperset(others):
+            return item
+    return None
 
 
 def _ordered(start: float | None, end: float | None) -> Interval | None:
@@ -72,7 +82,7 @@ def _from_words(text: str) -> Interval | None:
 
 def _times(text: str) -> list[float] | None:
     """Every time a text names, in order; None where one is negative or beyond numbers."""
-    text = text.lower()
+    text = _GLUED_TO.sub(" to ", text.lower())
     times: list[float] = []
     units: list[str] = []
     end_of_last = -1
@@ -102,7 +112,8 @@ def _match_seconds(match: re.Match[str]) -> float | None:
     if match["number"]:
         number = finite(match["number"])
         return None if number is None else number * _UNIT_S[(match["unit"] or "s")[:1]]
-    return 3600.0 * int(match["hours"] or 0) + 60.0 * int(match["minutes"]) + float(match["seconds"])
+    seconds = float(match["seconds"].replace(",", "."))  # subtitles write 00:01:05,250
+    return 3600.0 * int(match["hours"] or 0) + 60.0 * int(match["minutes"]) + seconds
 
 
 def _is_inside_word(text: str, start: int) -> bool:

@@ -8,6 +8,8 @@ import unicodedata
 
 import snowballstemmer
 
+from easyvideor1.rewards.parse import visible
+
 _NO_SPACES = (
     "\u0e00-\u0eff"  # Thai, Lao
     "\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff"  # Tibetan, Burmese, Khmer
@@ -25,7 +27,7 @@ def text_words(text: str) -> list[str]:
     >>> text_words("Two cats are running!"), text_words("\u4e00\u53ea\u732b")
     (['two', 'cat', 'are', 'run'], ['\u4e00', '\u53ea', '\u732b'])
     """
-    text = unicodedata.normalize("NFKC", text).casefold()
+    text = unicodedata.normalize("NFKC", visible(text)).casefold()
     if text.isascii():
         words = _ASCII_WORD.findall(text)
     else:
@@ -40,7 +42,7 @@ def printed_words(text: str) -> list[str]:
     >>> printed_words("Gate 5/\u51fa\u53e3")
     ['gate', '5/', '\u51fa', '\u53e3']
     """
-    text = unicodedata.normalize("NFKC", text).casefold()
+    text = unicodedata.normalize("NFKC", visible(text)).casefold()
     return _SINGLE.sub(lambda match: f" {match[0]} ", text).split()
 
 

@@ -22,6 +22,16 @@ NAMES_B = (
     "\u7b54\u6848\u662fB", "\u9009B", "\u6211\u9009\u62e9B", "\u6b63\u786e\u7b54\u6848\u4e3aB\u3002",
     "\u9009\u9879B", "\u6240\u4ee5\u7b54\u6848\u662fB", "\u56e0\u6b64\u9009B", "**Answer:** B",
     "Therefore, the answer is B.", "```\nB\n```", "<B>", "B;", "The best choice is B!", "B) a tall tower.", "(b)",
+    "\u200bB\ufeff", "a \u200btall tower", "B\u200d", "\u201cB\u201d", "\u3010B\u3011", "\u300aB\u300b",
+    "B?", "B\u3002",
+    "B\u3001a tall tower", "B\u3001\u9ad8\u5854", "B\uff0ca tall tower",
+    "B\uff0c\u56e0\u4e3a\u5854\u5f88\u9ad8", "B\u9009\u9879",
+    "B \u9009\u9879", "B\u662f\u6b63\u786e\u7684", "B\u9879\u6b63\u786e", "B\u4e3a\u6b63\u786e\u7b54\u6848",
+    "\u6b63\u786e\u7684\u662fB", "\u7b54\u6848\u5e94\u8be5\u662fB", "\u3010\u7b54\u6848\u3011B",
+    "B (a tall tower)", "B -> a tall tower",
+    "B=a tall tower", "a tall tower (B)", "a tall tower, option B", "Ans: B", "Letter B", "The letter is B",
+    "Result: B", "Definitely B", "I'd say B", "Thus, (B)", "It should be B.", "the answer is thus B", "Answer -> B",
+    '{"answer": "B"}', "{'option': 'B'}", "B. The roofs do not reach it.", "B. it is not low",
 )  # fmt: skip
 NAMES_NOTHING = (
     "", "   ", "F", "Z", "A or B", "A and B", "A, B", "A/B", "AB", "ABCD", "A\nB\nC\nD", "A.\nB.\nC.\nD.", "(A)(B)",
@@ -31,6 +41,11 @@ NAMES_NOTHING = (
     "none of them", "the tower", "(B) the green boat", "B. A man sings", "A. the green boat\nB. a tall tower",
     "Either B or C is right", "I am not sure", "an", "option", "\u7b54\u6848", "1", "B C", "A: no, B: yes",
     "option A or option B", "answer is A. Or the answer is B.",
+    "B is wrong", "B is not correct", "(B) is incorrect", "Option B is wrong", "B. is wrong", "It is not B",
+    "The answer isn't B", "anything but B", "\u4e0d\u9009B", "B\u662f\u9519\u7684", "B\u4e0d\u5bf9", "\u9664\u4e86B",
+    "(b) (c)", "b) or (c)",
+    "e.g. the boat", "a.m. today", "a tall tower (C)", "the green boat (B)", "B,c", '{"answer": "B or C"}',
+    '{"answer": "B", "other": "C"}', "B\u3001C", "B\uff0cC",
 )  # fmt: skip
 
 

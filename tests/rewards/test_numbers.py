@@ -28,12 +28,17 @@ READS = {
     "\u4e09\u767e": 300, "\u4e24\u5343": 2000, "4\u4e07": 40000, "\u8d1f\u4e8c\u70b9\u4e94": -2.5,
     "\u767e\u5206\u4e4b\u4e8c\u5341": 0.2, "\u56db\u5206\u4e4b\u4e00": 0.25, "9\u4e2a": 9, "\u7b54\u6848\u662f9": 9,
     "```\n9\n```": 9, "9\n": 9, "first 9": 9,
+    "\u7b54\u6848\uff1a9\u3002": 9, "Answer:9": 9, "\u4e00\u5171\u67099\u8258\u8239": 9, "\u4e00\u5171\u4e5d\u8258": 9,
+    "\u7edf\u4e00\u662f9": 9, "41 500": 41500, "1 234 567.5 m": 1234567.5, "41.5k": 41500, "2k people": 2000,
+    "300 K": 300,
+    "4K": 4, "two and a half million": 2.5e6, "half a million": 5e5, "half a dozen": 6, "4\u00be": 4.75,
+    "\u00be": 0.75, "\u200b9\u200b": 9, "9\ufeff": 9, "2 125/1000": 2.125,
 }  # fmt: skip
 READS_NOTHING = (
     "", " ", "many", "none of it", "7 or 9", "7, 8, 9", "7-9", "7\u20139", "7 to 9", "7 and 9", "between 7 and 9",
     "nan", "NaN", "inf", "-inf", "Infinity", "\u221e", "\\infty", "1e999", "9/0", "1/2/3", "1.2.3", "2020-05",
     "12:30", "7x9", "3,5", "12,34", "2 boats and four cars", "nine ten", "five or six", "9" * 400, "5%-7%",
-    "Room 4 has six chairs", "H2O", "x_2", "1 2 3", "10^{9999}", "2^99999",
+    "Room 4 has six chairs", "4 50", "1 23 456", "H2O", "x_2", "1 2 3", "10^{9999}", "2^99999",
 )  # fmt: skip
 
 

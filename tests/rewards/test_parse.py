@@ -95,6 +95,7 @@ def test_plain_takes_off_coats_but_keeps_the_answer():
     assert plain("\\boxed{\\frac{1}{2}}") == "\\frac{1}{2}"
     assert plain("$a$ and $b$") == "$a$ and $b$"
     assert plain("5 \u2212 2") == "5 - 2"
+    assert plain("\u200b2\u00be\ufeff") == "2 3/4"
 
 
 def test_fold_keeps_what_makes_numbers_different():
@@ -112,6 +113,7 @@ def test_unfenced_wants_a_fence_around_everything():
 def test_json_is_found_in_words_and_python_spellings():
     assert read_json('It is {"a": [1, 2]}.') == {"a": [1, 2]}
     assert read_json("{'a': None, 'b': True, 3: (1, 2),}") == {"a": None, "b": True, "3": [1, 2]}
+    assert read_json("{\u201ca\u201d: \u201cb\u201d}") == {"a": "b"}
     assert read_json("nothing here") is None
     assert read_json("[1, 2] or [3, 4]") is None
     assert read_json("[" * 50_000) is None
@@ -147,6 +149,9 @@ FLOODS = (
     "<answer>" + "yes or " * 2_000 + "</answer>",
     "<answer>" + "10:" * 5_000 + "</answer>",
     "<answer>" + "-" * 16_000 + "</answer>",
+    "<answer>" + "111 " * 4_000 + "1</answer>",
+    "<answer>" + "not option " * 1_400 + "</answer>",
+    "<answer>" + "a - " * 4_000 + "</answer>",
     "<answer>" + "and a half " * 1_400 + "</answer>",
 )
 

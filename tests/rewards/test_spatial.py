@@ -23,6 +23,9 @@ READS_BOX = (
     '{"boxes": {"x1": 20, "y1": 40, "x2": 120, "y2": 90}}', '{"boxes": [20, 40, 120, 90],}', "**[20, 40, 120, 90]**",
     '{"boxes": [2e1, 4e1, 1.2e2, 9e1]}', "\\boxed{[20, 40, 120, 90]}", '{boxes: [20, 40, 120, 90]}',
     '{"bounding_box": [20, 40, 120, 90], "label": "a boat"}', "\uff3b20\uff0c40\uff0c120\uff0c90\uff3d",
+    '{"xmin": 20, "ymin": 40, "xmax": 120, "ymax": 90}', '{"Boxes": [20, 40, 120, 90]}', "[20 40 120 90]",
+    "top left (20, 40), bottom right (120, 90)", "x1=20, y1=40, x2=120, y2=90",
+    "\u200b[20, 40, 120, 90]", "{\u201cboxes\u201d: [20, 40, 120, 90]}",
 )  # fmt: skip
 READS_NO_BOX = (
     "", "no boat", '{"boxes": [20, 40, 120]}', '{"boxes": [20, 40, 120, 90, 1]}', '{"boxes": null}', '{"boxes": []}',
@@ -30,7 +33,7 @@ READS_NO_BOX = (
     '{"boxes": [[20, 40, 120, 90], [0, 0, 9, 9]]}', '{"boxes": "20"}', '{"other": [20, 40, 120, 90]}',
     "[1e999, 0, 1, 1]", '{"boxes": [20, 40, 120, 90], "bbox": [0, 0, 1, 1]}', "[20, 40, 120, 90] or [0, 0, 9, 9]",
     "[" * 9000, "{" * 9000, '[{"bbox_2d": [1, 2, 3, 4]}, {"bbox_2d": [5, 6, 7, 8]}]', '{"boxes": [20, 40, 120, 90',
-    "20, 40, 120", '{"boxes": 5}',
+    "20, 40, 120", '{"boxes": 5}', "(20, 40) to (70, 50) to (120, 90)",
 )  # fmt: skip
 
 
@@ -71,8 +74,9 @@ def test_mean_frame_iou_counts_every_gold_frame_and_no_other():
 
 
 def test_frames_have_one_name_however_they_are_written():
-    for name in ("2", "2.0", "02", "2s", "2.00", "frame 2", "frame_2", " 2 "):
+    for name in ("2", "2.0", "02", "2s", "2.00", "frame 2", "frame_2", " 2 ", "00:02"):
         assert frames_of({name: list(BOX)}) == {2.0: BOX}
+    assert frames_of({"1:05": list(BOX)}) == {65.0: BOX}
     assert frames_of([{"time": 2, "bbox_2d": list(BOX)}]) == {2.0: BOX}
     assert frames_of({"first": list(BOX), "3": None, "4": [1], "5": "x"}) == {}
 

@@ -20,7 +20,10 @@ READS_12_TO_30 = (
     "The man sings from 12 to 30 seconds.", "start: 12, end: 30", '```json\n{"time": [12, 30]}\n```',
     'The span is {"time": [12, 30]}.', "\\boxed{12 - 30}", "**12 - 30**", "12,30", "12 sec to 30 sec",
     '{time: [12, 30]}', '{"time": [12, 30],}', '{"time_range": [12, 30]}', '{"time": [1.2e1, 3e1]}', "- 12 to 30",
-    "0.2 min to 0.5 min",
+    "0.2 min to 0.5 min", "12to30", "12s to30s", '{"start_second": 12, "end_second": 30}',
+    '{"begin": 12, "finish": 30}',
+    '{"start_sec": 12, "end_sec": 30}', '{"segments": [[12, 30]]}', "{\u201ctime\u201d: [12, 30]}", "\u200b12 to 30",
+    "00:00:12,000 --> 00:00:30,000", '{"Time": [12, 30]}',
 )  # fmt: skip
 READS = {
     "1:05 to 2:10": (65, 130),
@@ -38,7 +41,8 @@ READS_NOTHING = (
     '{"time": [-5, 30]}', "-5 to 30", "30 to 12", "12 to 30, then 40 to 50", '{"time": [12, 1e999]}',
     '{"time": ["a", "b"]}', '{"time": {}}', '{"other": [12, 30]}', '{"time": [12, 30]} {"time": [40, 50]}',
     "[[12, 30], [40, 50]]", "soon", "at the start", "{" * 3000, "[" * 9000, "12 30 40", '{"time": [12, 30',
-    "from 12 to the end", '{"time": [[12, 30], [1, 2]]}',
+    "from 12 to the end", '{"start_frame": 12, "end_frame": 30}', "00:12,5 to 00:30,5 to 1",
+    '{"time": [[12, 30], [1, 2]]}',
 )  # fmt: skip
 
 

@@ -35,6 +35,7 @@ SAME_TEXTS = (
     ),
     ("42", "42"),
     ("word " * 900, "word " * 900),
+    ("a small red boat", "\u200ba sm\u00adall red boat\ufeff"),
 )
 
 
@@ -117,6 +118,8 @@ def test_accents_and_vowel_signs_are_part_of_words():
         ("**SALE**", "**SALE**", 1),
         ("\\boxed{5}", "\\boxed{5}", 1),
         ("50% OFF", "50% OFF", 1),
+        ("PLATFORM 9", "\u200bPLATFORM 9\ufeff", 1),
+        ("PLATFORM\u200b 9", "PLATFORM 9", 1),
     ],
 )
 def test_printed_text_by_hand(gold, answer, accuracy):

@@ -12,26 +12,48 @@ from easyvideor1.rewards.task import Task, bad_gold
 from easyvideor1.types import Sample
 
 SHORT_CHARS = 200
-_WRAP = r"[\s(\[{<\"'*_]*"
-_UNWRAP = r"[\s)\]}>\"'*_.,:;!]*"
+_MARKS = " \t\n()[]{}<>-=.,:;*_\"'\u2192\u3001\u3002"
+_WRAP = r"[\s(\[{<\"'*_\u201c\u2018\u300a\u300c\u3010\u3014]*"
+_UNWRAP = r"[\s)\]}>\"'*_.,:;!?\u201d\u2019\u300b\u300d\u3011\u3015\u3001\u3002]*"
 _LONE = re.compile(rf"{_WRAP}([A-Za-z]){_UNWRAP}\Z")
+_IN_JSON = re.compile(r"\{\s*[\"']?(?:answer|option|choice|letter)[\"']?\s*:\s*([^{}\[\]]*)\}\Z", re.IGNORECASE)
 _LEAD_PHRASE = re.compile(
-    r"(?:so,? |therefore,? |thus,? |hence,? )?(?:the |my )?(?:(?:final |correct |right |best )*+"
-    r"(?:answer|option|choice)(?: is| would be| should be|:| -)*"
-    r"|\u56e0\u6b64|\u6240\u4ee5|(?:\u6b63\u786e|\u6700\u7ec8)?(?:\u7b54\u6848|\u9009\u9879)(?:\u662f|\u4e3a|\u5e94\u4e3a)?"
-    r"|\u6211?\u9009\u62e9?)[\s:=]*",
+    r"(?:(?:so|therefore|thus|hence|definitely|i think|i'd say|i would say)[,:]? )?(?:the |my )?"
+    r"(?:(?:final |correct |right |best )*+(?:answer|ans|option|choice|letter|result)"
+    r"(?: is| would be| should be| must be|:|=| ?->| -)*"
+    r"|(?:it is|it's|it should be|it must be)(?= )"
+    r"|\u56e0\u6b64|\u6240\u4ee5|\u3010?(?:\u6b63\u786e|\u6700\u7ec8)?(?:\u7684)?(?:\u7b54\u6848|\u9009\u9879)"
+    r"(?:\u662f|\u4e3a|\u5e94\u4e3a|\u5e94\u8be5\u662f)?\u3011?"
+    r"|\u6b63\u786e\u7684\u662f|\u6211?\u9009\u62e9?)?[\s:=,]*",
     re.IGNORECASE,
 )
-_LEAD_LETTER = re.compile(r"[(\[]?([A-Za-z])[)\]]?[.:)\]]+\s*|[(\[]([A-Za-z])[)\]]\s*")
-_LEAD_LINE = re.compile(r"([A-Z])\s*(?:\n|[,;-]\s|\s(?=is|because|since|as\b))")
+_HEAD = re.compile(r"[(\[]*([A-Za-z])(?![A-Za-z0-9'])")
+_MARKED = re.compile(r"[)\]]+|\s?[:\u3001]|\.(?![a-z])|\)?\.\)?\s")
+"""After a letter of either case, before an explanation."""
+_EXPLAINED = re.compile(
+    r"\s*\n|\s*[,;\u3002]|\s+-\s|\s*->|\s(?:is|because|since|as)\b"
+    r"|\s?(?:\u9009\u9879|\u9879|\u662f|\u4e3a|\u6b63\u786e|\u56e0\u4e3a)"
+)
+"""After a capital letter."""
+_TAIL = re.compile(r"[\s,;:(\[-](?:option )?([A-Za-z])[)\].]*\Z", re.IGNORECASE)
+_TAIL_CHARS = 40
 _NAMED = re.compile(
-    r"(?:answer|option|choice|choose|pick|select|go with|it is|it's|\u7b54\u6848|\u9009\u9879|\u9009\u62e9|\u9009)"
-    r"(?:\s*(?:is|would be|should be|must be|option|:|=|\u662f|\u4e3a|\u5e94\u4e3a))*"
+    r"(?:answer|option|choice|choose|pick|select|letter|go with|it is|it's"
+    r"|\u7b54\u6848|\u9009\u9879|\u9009\u62e9|\u9009)"
+    r"(?:\s*(?:is|would be|should be|must be|thus|therefore|option|letter|:|=|->"
+    r"|\u662f|\u4e3a|\u5e94\u4e3a|\u5e94\u8be5\u662f|\u9009))*"
     r"\s*[(\[\"'*]*([A-Za-z])(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
-_STANDALONE = re.compile(r"(?<![A-Za-z0-9'])([A-Z])(?![A-Za-z0-9'])")
+_STANDALONE = re.compile(r"(?<![A-Za-z0-9'])([A-Z])(?![A-Za-z0-9'])|[(\[]([a-z])[)\]]")
 _ARTICLE = re.compile(r"\s+(?!because|since|as\b|is\b|or\b|and\b)[a-z]", re.IGNORECASE)
+_DENIED = re.compile(
+    r"(?:(?<![a-z])not|n't|(?<![a-z])but|except|\u4e0d\u9009|\u4e0d\u662f|\u9664\u4e86|\u6392\u9664)"
+    r"(?:\s*(?:for|option|choice|\u9009\u9879))*\s*[(\[]*[A-Z](?![A-Za-z])"
+    r"|(?<![A-Za-z])[A-Z][)\].:]*\s*(?:isn't|is\s+(?:not|wrong|incorrect|false)(?![a-z])"
+    r"|\u662f?\u9519|\u4e0d\u5bf9|\u4e0d\u6b63\u786e|\u4e0d\u662f)"
+)
+"""A letter that is named to be refused."""
 
 
 def read_choice(text: str, labels: dict[str, str]) -> str | None:
@@ -45,11 +67,15 @@ def read_choice(text: str, labels: dict[str, str]) -> str | None:
     ('B', 'C', None)
     """
     text = plain(text)
+    in_json = _IN_JSON.match(text)
+    text = in_json[1] if in_json else text
     letter = _whole(text, labels)
     if letter is None:
         phrase = _LEAD_PHRASE.match(text)
         rest = plain(text[phrase.end() :]) if phrase else text
-        letter = _whole(rest, labels) or _leading(rest, labels) or _named(text, labels)
+        letter = _whole(rest, labels) or _beside_text(rest, labels)
+        if letter is None and not _DENIED.search(text):
+            letter = _explained(rest, labels) or _named(text, labels)
     return letter if letter and letter in (labels or string.ascii_uppercase) else None
 
 
@@ -63,24 +89,33 @@ def _whole(text: str, labels: dict[str, str]) -> str | None:
     return same[0] if len(same) == 1 else None
 
 
-def _leading(text: str, labels: dict[str, str]) -> str | None:
-    """A letter, its mark, and its own option's text or an explanation that names no other option."""
-    match = _LEAD_LETTER.match(text) or _LEAD_LINE.match(text)
-    if match is None:
-        # "B a blue bicycle": no mark, but nothing else than the option's own text.
-        letter = text[:1].upper()
-        return letter if text[1:2] == " " and _is_text_of(text[2:], letter, labels) else None
-    letter = (match[1] or (match[2] if match.re is _LEAD_LETTER else "")).upper()
-    rest = text[match.end() :]
-    if _is_text_of(rest, letter, labels):
-        return letter
-    folded = fold(rest)
+def _beside_text(text: str, labels: dict[str, str]) -> str | None:
+    """A letter before or after its own option's text, whatever marks stand between: "B) a bicycle", "a bicycle (B)"."""
+    head, tail = _HEAD.match(text), _TAIL.search(text, max(0, len(text) - _TAIL_CHARS))
+    if head and _is_text_of(text[head.end() :], head[1].upper(), labels):
+        return head[1].upper()
+    return tail[1].upper() if tail and _is_text_of(text[: tail.start()], tail[1].upper(), labels) else None
+
+
+def _explained(text: str, labels: dict[str, str]) -> str | None:
+    """A letter at the start, a mark, and an explanation that names no other option."""
+    head = _HEAD.match(text)
+    if head is None:
+        return None
+    rest = text[head.end() :]
+    if not (_MARKED.match(rest) or (head[1].isupper() and _EXPLAINED.match(rest))):
+        return None
+    letter, lone = head[1].upper(), _LONE.match(rest.lstrip(_MARKS))
+    folded = fold(rest.lstrip(_MARKS))
     names_another = any(fold(option) == folded for option in labels.values()) or _others(rest, letter, labels)
-    return None if names_another else letter
+    return None if names_another or lone else letter
 
 
 def _is_text_of(text: str, letter: str, labels: dict[str, str]) -> bool:
-    return letter in labels and bool(fold(text)) and fold(text) == fold(labels[letter])
+    if letter not in labels:
+        return False
+    wanted = fold(labels[letter])
+    return bool(wanted) and wanted in (fold(text), fold(text.strip(_MARKS)))
 
 
 def _named(text: str, labels: dict[str, str]) -> str | None:
@@ -95,10 +130,11 @@ def _named(text: str, labels: dict[str, str]) -> str | None:
 def _others(text: str, letter: str, labels: dict[str, str]) -> bool:
     """True where the text names a letter of another option."""
     allowed = labels or string.ascii_uppercase
-    return any(
-        match[1] != letter and match[1] in allowed and not _is_word(text, match.start(1))
-        for match in _STANDALONE.finditer(text)
-    )
+    for match in _STANDALONE.finditer(text):
+        other = (match[1] or match[2]).upper()
+        if other != letter and other in allowed and (match[2] or not _is_word(text, match.start())):
+            return True
+    return False
 
 
 def _is_word(text: str, place: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from easyvideor1.rewards.measures import rouge, word_accuracy
-from easyvideor1.rewards.parse import fold
+from easyvideor1.rewards.parse import fold, visible
 from easyvideor1.rewards.task import Task, bad_gold
 from easyvideor1.rewards.words import printed_words, text_words
 from easyvideor1.types import Sample
@@ -38,7 +38,7 @@ OPEN_ENDED = Task(
 
 def _print(text: str) -> str:
     """Text as printed: one space for any run of them, no quotes around it."""
-    text = " ".join(text.split())
+    text = " ".join(visible(text).split())
     while len(text) >= 2 and text[0] in _QUOTES and text[-1] in _QUOTES:
         text = text[1:-1].strip()
     return text
