@@ -99,7 +99,9 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", metavar="NAME:SEED")
     parser.add_argument("--out", type=Path, default=Path("runs/demo"))
     parser.add_argument("--jobs", type=int, default=2, help="runs at once, one thread each")
-    parser.add_argument("--stored", type=Path, help="stored responses for luffy and sft: rows {id, response}")
+    parser.add_argument(
+        "--stored", type=Path, help="stored responses: collected.jsonl of `data filter`, or rows {id, response}"
+    )
     parser.add_argument("--cold-model", type=Path, help="the start of cold-* runs")
     parser.add_argument("--set", nargs="*", default=[], metavar="a.b=c", help="values for every run")
     args = parser.parse_args()

@@ -203,7 +203,8 @@ class MixConfig:
     """None: of the n rollouts of a group, n - 1 are sampled and the last is a stored trajectory. A number: n are
     sampled, and the last is replaced only where their mean accuracy is below it."""
     source: str | None = None
-    """JSONL file of stored trajectories (see rollout.stored); None: those that the samples carry."""
+    """JSONL file of stored trajectories, or a data file with them such as the collected.jsonl of `data filter` (see
+    rollout.stored); None: those that the samples carry."""
 
     def __post_init__(self) -> None:
         if self.accuracy_threshold is not None and not 0 < self.accuracy_threshold <= 1:

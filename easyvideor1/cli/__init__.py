@@ -14,6 +14,7 @@ COMMANDS = {
     "demo": "train a tiny model on made-up video questions, end to end, on a CPU",
     "train": "train a model by a recipe",
     "reward": "judge responses, and try the grader on a data set",
+    "export": "write the model of a checkpoint as a folder of its own",
     "report": "write the HTML report of a run",
     "data": "check and filter data files",
     "explain": "show one sample as the model sees it: prompt, token ids, frames with their times",

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 import transformers
 import yaml
-from transformers import AutoModelForImageTextToText, PreTrainedModel
 
 from easyvideor1.algo.recipes import recipe as algorithm_recipe
 from easyvideor1.config import RunConfig, SourceConfig, load_config, to_tree
@@ -28,8 +27,9 @@ from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.rollout.stored import StoredRollouts, read_trajectories, sample_trajectories, stored_rollouts
-from easyvideor1.train import checkpoint, lora, shared_prefix
+from easyvideor1.train import checkpoint
 from easyvideor1.train.checkpoint import RunState
+from easyvideor1.train.model import load_model
 from easyvideor1.train.policy import Policy
 from easyvideor1.train.reference import reference_of
 from easyvideor1.train.trainer import Trainer
@@ -89,7 +89,7 @@ def train(config: RunConfig) -> RunState:
     samples = _load(config.data.train, config, preparer, folder)
     questions = _load(config.data.validation, config, preparer, folder) if config.data.validation else []
     folder.write_start(config)
-    model = _load_model(config)
+    model = load_model(config.model)
     reference = reference_of(model) if recipe.needs_reference else None
     found = checkpoint.list_checkpoints(folder.path / "checkpoints")
     if found:
@@ -185,22 +185,6 @@ def _stored(config: RunConfig, samples: Sequence[Sample], encoder: Encoder) -> S
             remedy="store responses with `easyvideor1 data filter --collect`, or set mix.enable=false",
         )
     return stored
-
-
-def _load_model(config: RunConfig) -> PreTrainedModel:
-    """The configured model, ready to train."""
-    model = AutoModelForImageTextToText.from_pretrained(
-        config.model.path, dtype=getattr(torch, config.model.dtype), local_files_only=True
-    )
-    model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))  # type: ignore[arg-type]
-    if config.model.freeze_vision_tower:
-        model.model.visual.requires_grad_(False)
-    if config.model.lora is not None:
-        lora.add_adapters(model, config.model.lora)
-    if config.model.gradient_checkpointing:
-        model.gradient_checkpointing_enable({"use_reentrant": False})
-    shared_prefix.enable(model)
-    return model
 
 
 def _check_same_run(folder: RunFolder, config: RunConfig) -> None:

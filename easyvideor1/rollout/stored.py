@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from easyvideor1.data.schema import read_rows
+from easyvideor1.data.schema import read_rows, read_samples
 from easyvideor1.errors import DataError
 from easyvideor1.types import Rollout, Sample, StopReason
 
@@ -51,13 +51,17 @@ def sample_trajectories(samples: Iterable[Sample]) -> dict[str, list[Trajectory]
 
 
 def read_trajectories(path: str | Path) -> dict[str, list[Trajectory]]:
-    """Sample id -> trajectories of a JSONL file with rows {"id", "response"} and optionally "logprobs".
+    """Sample id -> trajectories of a JSONL file with rows {"id", "response"} and optionally "logprobs", or of a data
+    file whose rows carry them, such as `data filter --collect` writes.
 
     Raises:
         DataError: unreadable file or row.
     """
     found: dict[str, list[Trajectory]] = {}
-    for where, row in read_rows(Path(path)):
+    rows = list(read_rows(Path(path)))
+    if any("offline_output" in row for _, row in rows):
+        return sample_trajectories(read_samples(path))
+    for where, row in rows:
         trajectory = Trajectory(response=_text(row, "response", where), logprobs=_logprobs(row, where), where=where)
         found.setdefault(_text(row, "id", where), []).append(trajectory)
     return found

@@ -1,5 +1,7 @@
 """Stored trajectories become rollouts at load."""
 
+import json
+
 import pytest
 
 from easyvideor1.errors import DataError
@@ -54,6 +56,15 @@ def test_samples_carry_their_own_trajectories():
     found = sample_trajectories(samples)
     assert list(found) == ["a"]
     assert [(item.response, item.where) for item in found["a"]] == [("one", "d.jsonl:1"), ("two", "d.jsonl:1")]
+
+
+def test_a_data_file_with_trajectories_is_read_as_it_stands(tmp_path):
+    path = tmp_path / "collected.jsonl"
+    row = {"problem": "What is 1 + 2?", "answer": "3", "problem_type": "numerical"}
+    rows = [row | {"problem_id": "a", "offline_output": "one"}, row | {"problem_id": "b"}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = read_trajectories(path)
+    assert {sample_id: [item.response for item in items] for sample_id, items in found.items()} == {"a": ["one"]}
 
 
 def test_a_file_of_trajectories_is_read_by_id(tmp_path):

@@ -1,0 +1,25 @@
+"""The model of a run, as it is trained."""
+
+from __future__ import annotations
+
+import torch
+from transformers import AutoModelForImageTextToText, PreTrainedModel
+
+from easyvideor1.config import ModelConfig
+from easyvideor1.train import lora, shared_prefix
+
+
+def load_model(config: ModelConfig) -> PreTrainedModel:
+    """The configured model with what training adds: adapters, frozen parts, attention that shares a prompt."""
+    model = AutoModelForImageTextToText.from_pretrained(
+        config.path, dtype=getattr(torch, config.dtype), local_files_only=True
+    )
+    model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))  # type: ignore[arg-type]
+    if config.freeze_vision_tower:
+        model.model.visual.requires_grad_(False)
+    if config.lora is not None:
+        lora.add_adapters(model, config.lora)
+    if config.gradient_checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    shared_prefix.enable(model)
+    return model
