@@ -7,7 +7,7 @@ Nothing heavy is imported here; arrays and tensors appear in annotations only.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
@@ -223,6 +223,10 @@ class Score:
     @property
     def is_scored(self) -> bool:
         return self.status == "scored"
+
+
+Scorer = Callable[[Sequence[tuple[Sample, str, int]]], list[Score]]
+"""(sample, response, its length in tokens) -> scores, in order: the same for training and evaluation."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from easyvideor1.data.dataset import Example, mix_seed
 from easyvideor1.errors import DataError
 from easyvideor1.evals.pass_rate import Failure, Measured, RateFile, Row
-from easyvideor1.evals.validation import Scorer
 from easyvideor1.rollout.engine import Engine, Sampling
-from easyvideor1.types import Rollout, Sample, Score, StopReason
+from easyvideor1.types import Rollout, Sample, Score, Scorer, StopReason
 
 
 def measure(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from easyvideor1.data.dataset import Example, mix_seed
 from easyvideor1.rollout.engine import Engine, Sampling
-from easyvideor1.types import Answer, Sample, Score
-
-Scorer = Callable[[Sequence[tuple[Sample, str, int]]], list[Score]]
-"""(sample, response, its length in tokens) -> scores, in order."""
+from easyvideor1.types import Answer, Scorer
 
 
 def validate(

@@ -15,10 +15,8 @@ from easyvideor1.report.metrics import Stopwatch, Tally
 from easyvideor1.rollout.engine import Engine, Sampling
 from easyvideor1.rollout.groups import fill, has_signal, num_sampled, takes_stored, with_stored
 from easyvideor1.rollout.stored import StoredRollouts
-from easyvideor1.types import Group, Rollout, Sample, Score
+from easyvideor1.types import Group, Rollout, Sample, Score, Scorer
 
-Scorer = Callable[[Sequence[tuple[Sample, str, int]]], list[Score]]
-"""(sample, response, its length in tokens) -> scores, in order."""
 EXAMPLES_IN_ERRORS = 3
 
 

@@ -19,10 +19,10 @@ from easyvideor1.rollout.stored import StoredRollouts
 from easyvideor1.train import checkpoint
 from easyvideor1.train.batch import pack
 from easyvideor1.train.checkpoint import RunState
-from easyvideor1.train.gather import Candidate, Gathered, Gatherer, Scorer
+from easyvideor1.train.gather import Candidate, Gathered, Gatherer
 from easyvideor1.train.policy import Minibatch, Policy
 from easyvideor1.train.stopping import watch_trend
-from easyvideor1.types import Answer, Group, Sample
+from easyvideor1.types import Answer, Group, Sample, Scorer
 
 Evaluate = Callable[[Engine], Sequence[Answer]]
 """Answers the validation questions with the engine."""
