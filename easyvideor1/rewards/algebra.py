@@ -7,14 +7,15 @@ expressions reach Math-Verify, and only where they are small: computer algebra e
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import re
 from dataclasses import dataclass
 from types import ModuleType
 
-from easyvideor1.rewards.numbers import read_number
 from easyvideor1.rewards.parse import braced, fold, plain
+from easyvideor1.rewards.quantities import read_quantity, same_quantity, without_unit
 from easyvideor1.rewards.tasks.choice import read_choice
 
 MAX_CHARS = 300
@@ -25,9 +26,6 @@ MAX_EXPONENT = 10_000
 MAX_SUM_EXPONENT = 50
 """Of a bracket with variables in it, which expands to that many terms and more."""
 MAX_FACTORIAL_DIGITS = 4
-_EXACT_FLOAT = 2.0**53
-_TOLERANCE = 1e-6
-"""Relative: 0.333333 answers 1/3, 0.333 does not."""
 
 
 class UnreadableGoldError(ValueError):
@@ -119,13 +117,18 @@ _OPENING = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 _CLOSING_OF = {"(": ")]", "[": ")]", "{": "}"}
 
 
+_NAMED_TUPLE = re.compile(r"\A\(\s?[a-zA-Z](?:\s?,\s?[a-zA-Z])+\s?\)\s?=\s?(?=\()")
+"""The left side of "(x, y) = (3, 4)"."""
+
+
 def _row(text: str) -> _Row | None:
     """The items of a pair, an interval, a set or a list; None for a single expression."""
-    if _number(text) is not None:
+    if read_quantity(text) is not None:
         return None
     inner = text.replace(r"\{", "{").replace(r"\}", "}").strip()
     for name in ("x", "y", "z", "S"):  # "x = 1, 2" and "S = \{1, 2\}" lose their name
         inner = re.sub(rf"\A{name}\s?(?:=|\\in)\s?(?=.*[,{{])", "", inner)
+    inner = _NAMED_TUPLE.sub("", inner)
     brackets = ""
     if inner and inner[0] in _CLOSING_OF and inner[-1] in _CLOSING_OF[inner[0]] and _closes_at_end(inner):
         brackets = "" if inner[0] == "{" else inner[0] + inner[-1]
@@ -208,10 +211,11 @@ def _same_value(answer: str, gold: str) -> bool:
     gold_words = _words(gold)
     if gold_words is not None:
         return fold(_untexted(answer)) == gold_words
-    number, gold_number = _number(answer), _number(gold)
+    number, gold_number = read_quantity(answer), read_quantity(gold)
     if number is not None and gold_number is not None:
-        return _same_number(number, gold_number)
-    return _same_symbols(answer, gold)
+        return same_quantity(number, gold_number)
+    (answer, unit), (gold, gold_unit) = without_unit(answer), without_unit(gold)
+    return not (unit and gold_unit and unit != gold_unit) and _same_symbols(answer, gold)
 
 
 def _untexted(text: str) -> str:
@@ -242,67 +246,6 @@ def _words(text: str) -> str | None:
     runs = re.findall(r"[^\W\d_]{2,}", bare)
     is_text = r"\text" in text or any(len(run) > 2 and run not in _FUNCTIONS for run in runs)
     return fold(bare) if is_text and runs and not re.search(r"[\d\\^=<>+*/]", bare) else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Quantity:
-    value: float
-    unit: str
-    """Normalized; "" for none, "%" for percents."""
-
-
-_DECIMAL = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
-_CORE = (
-    rf"[+-]?\s?(?:{_DECIMAL}\s?/\s?{_DECIMAL}|\d+\s\d+\s?/\s?\d+|\d*\s?\\frac\s?\{{\s?{_DECIMAL}\s?\}}\s?\{{\s?{_DECIMAL}\s?\}}"
-    rf"|\d*\s?\\frac\s?\d\s?\d|{_DECIMAL}\s?(?:\\cdot|\*|x)\s?10\s?\^\s?\{{?\s?-?\d{{1,3}}\s?\}}?"
-    rf"|\d+\s?\^\s?(?:\{{-?\d{{1,3}}\}}|\d)|{_DECIMAL}[eE][+-]?\d{{1,4}}|{_DECIMAL})"
-)
-_QUANTITY = re.compile(
-    rf"({_CORE})\s?(?:(%|percent)|\\text\s?\{{([^{{}}]*)\}}(?:\^\{{?(\d)\}}?)?"
-    rf"|(?<=[\s\d])((?:cm|mm|km|kg|mg|m|g|s|h|min|ft|in|L|mL)(?![a-zA-Z])|(?<=\s)[a-zA-Z]{{2,}}(?:[\s/]+[a-zA-Z]+)*)"
-    rf"(?:\^\{{?(\d)\}}?)?)?"
-)
-_UNIT_NAMES = {
-    "degrees": "degree", "deg": "degree", "percent": "%", "metre": "m", "meter": "m", "metres": "m", "meters": "m",
-    "centimeters": "cm", "centimetres": "cm", "centimeter": "cm", "kilometers": "km", "kilometres": "km",
-    "seconds": "s", "second": "s", "sec": "s", "minutes": "min", "minute": "min", "hours": "h", "hour": "h",
-    "inches": "in", "inch": "in", "feet": "ft", "foot": "ft", "grams": "g", "gram": "g", "kilograms": "kg",
-    "kilogram": "kg", "dollars": "", "dollar": "",
-}  # fmt: skip
-
-
-def _number(text: str) -> _Quantity | None:
-    """The number, with or without a unit, that a whole text is."""
-    match = _QUANTITY.fullmatch(text.strip())
-    if match is None:
-        return None
-    number = read_number(match[1].replace(r"\cdot", "*"))
-    if number is None or abs(number.value) > _EXACT_FLOAT:
-        return None
-    return _Quantity(number.value, _unit(match))
-
-
-def _unit(match: re.Match[str]) -> str:
-    if match[2]:
-        return "%"
-    unit = (match[3] or match[5] or "").strip().lower()
-    unit = _UNIT_NAMES.get(unit, unit.removesuffix("s") if len(unit) > 3 else unit)
-    return unit + (match[4] or match[6] or "")
-
-
-def _same_number(answer: _Quantity, gold: _Quantity) -> bool:
-    if answer.unit and gold.unit and answer.unit != gold.unit:
-        return False
-    if _close(answer.value, gold.value):
-        return True
-    # "12%" answers 0.12 as well as "12" where a percentage was asked for.
-    has_percent = (answer.unit == "%") != (gold.unit == "%")
-    scales = (answer.value / 100, gold.value) if answer.unit == "%" else (answer.value, gold.value / 100)
-    return has_percent and _close(*scales)
-
-
-def _close(value: float, gold: float) -> bool:
-    return abs(value - gold) <= _TOLERANCE * abs(gold)
 
 
 _HEAVY_MACROS = re.compile(r"\\(?:sum|prod|int|iint|oint|lim|binom|dbinom|tbinom)(?![a-zA-Z])")
@@ -376,7 +319,7 @@ def _same_symbols(answer: str, gold: str) -> bool:
         return False
     if _HEAVY_MACROS.search(answer) and not _HEAVY_MACROS.search(gold):
         return False
-    if _number(gold) and _VARIABLES.search(answer):
+    if read_quantity(gold) and _VARIABLES.search(answer):
         return False
     gold_parsed = _parsed(gold)
     if not gold_parsed:
@@ -394,9 +337,13 @@ def _parsed(text: str) -> tuple:
     math_verify = _math_verify()
     text = re.sub(r"(\d+(?:\.\d+)?)\s?\\text\{degree\}", r"{\\frac{\1\\pi}{180}}", text)
     text = re.sub(r"(?<![\\a-zA-Z])(sin|cos|tan|log|ln|exp|pi)(?![a-zA-Z])", r"\\\1 ", text).replace("*", r"\cdot ")
-    config = [math_verify.LatexExtractionConfig()]
+    # Its list of units holds "t", "c", "h" and "ab": with it, 5t would be 5.
+    config = math_verify.LatexExtractionConfig()
+    config = dataclasses.replace(
+        config, normalization_config=dataclasses.replace(config.normalization_config, units=False)
+    )
     return tuple(
-        math_verify.parse(f"${text}$", extraction_config=config, fallback_mode="no_fallback", parsing_timeout=None)
+        math_verify.parse(f"${text}$", extraction_config=[config], fallback_mode="no_fallback", parsing_timeout=None)
     )
 
 

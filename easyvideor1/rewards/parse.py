@@ -105,6 +105,8 @@ _DASHES = str.maketrans(
     {"\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\u2015": "-"}
 )
 _COATS = re.compile(r"[$\\*`]|__")
+_BOLD = re.compile(r"(?<![A-Za-z0-9)\]}])\*\*|\*\*(?![A-Za-z0-9(\[{-])|__")
+"""Two stars between two operands are a power: 2**10."""
 _FENCE = re.compile(r"\s*```[A-Za-z0-9_+-]*[ \t]*\n?")
 
 
@@ -119,7 +121,7 @@ def plain(text: str) -> str:
     text = _SUPERSCRIPT_RUN.sub(lambda match: "^" + match[0].translate(_SUPERSCRIPTS), visible(text))
     text = _MIXED_FRACTION.sub(" ", text)  # or 2 and 3/4 would become 23/4
     text = unicodedata.normalize("NFKC", text).translate(_DASHES).replace("\u2044", "/")
-    text = unfenced(text).replace("**", "").replace("__", "").strip().strip("`").strip()
+    text = _BOLD.sub("", unfenced(text)).strip().strip("`").strip()
     for _ in range(4):  # "$\boxed{\text{B}}$" wears three coats
         bare = _without_coat(text)
         if bare == text:
@@ -139,6 +141,18 @@ def unfenced(text: str) -> str:
         opening = _FENCE.match(text)
         return text[opening.end() if opening else 3 : -3].strip()
     return text
+
+
+def code_in(text: str) -> str:
+    """The program in an answer: the one fenced block, whatever is said around it, or else the whole text.
+
+    >>> code_in("Here it is:\\n```html\\n<p>Hi</p>\\n```\\nDone."), code_in("```html\\n<p>Hi</p>"), code_in("<p>Hi</p>")
+    ('<p>Hi</p>', '<p>Hi</p>', '<p>Hi</p>')
+    """
+    start, end = text.find("```"), text.rfind("```")
+    if start == end and text.lstrip().startswith("```"):  # the closing fence was forgotten
+        return unfenced(text + "\n```")
+    return unfenced(text[start : end + 3] if text.count("```") == 2 else text)
 
 
 _MATH_DELIMITERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))

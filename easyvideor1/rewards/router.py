@@ -183,7 +183,7 @@ def _unit(value: float, what: str) -> float:
 
 
 _PICTURE = '<svg viewBox="0 0 9 9"><rect width="5" height="5"/><text x="1" y="5">a</text></svg>'
-_FIRST_USES = {"math": (r"\sqrt{8}", r"2\sqrt{2}"), "svg code": (_PICTURE, _PICTURE)}
+_FIRST_USES = {"math": (r"(x + 1)^2 \sin x", r"x^2 \sin x + 2x \sin x + \sin x"), "svg code": (_PICTURE, _PICTURE)}
 """Problem type -> a gold and an answer that make it import everything it ever needs."""
 
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 from collections.abc import Callable, Sequence
 
-from easyvideor1.rewards.parse import MAX_LONG_CHARS, read_response, unfenced
+from easyvideor1.rewards.parse import MAX_LONG_CHARS, code_in, read_response
 from easyvideor1.rewards.router import unreadable
 from easyvideor1.types import Sample, Score
 
@@ -27,7 +27,7 @@ def sandbox_reward(command: Sequence[str], *, timeout_s: float) -> Callable[[Sam
             "id": sample.id,
             "problem": sample.problem,
             "answer": sample.answer,
-            "code": unfenced(response.answer),
+            "code": code_in(response.answer),
             "extra": dict(sample.extra),
         }
         try:

@@ -1,7 +1,5 @@
 """Mathematical answers that are the same, that are not, and that must not be evaluated."""
 
-import time
-
 import pytest
 
 from easyvideor1.errors import DataError
@@ -12,6 +10,7 @@ from easyvideor1.types import Sample
 
 SAME = (
     ("\\frac{3}{4}", "0.75"), ("\\sqrt{12}", "2\\sqrt{3}"), ("9", "x = 9"), ("81", "3^{4}"), ("81", "3^4"),
+    ("81", "3**4"),
     ("\\frac{\\sqrt{5}}{3}", "\\frac{5}{3\\sqrt{5}}"), ("C", "(C)"), ("C", "C."), ("C", "Option C"),
     ("45^\\circ", "45"), ("45^\\circ", "45^{\\circ}"), ("45^\\circ", "45\u00b0"), ("45", "45 degrees"),
     ("y<7", "y < 7"), ("y \\le 7", "y \u2264 7"), ("y > 7", "7 < y"), ("9\\text{ cm}", "9 cm"),
@@ -30,7 +29,10 @@ SAME = (
     ("$\\boxed{8}$", "8"), ("8", "**8**"), ("\\dfrac{5}{9}", "\\tfrac{5}{9}"),
     ("\\begin{pmatrix}3\\\\4\\end{pmatrix}", "\\begin{pmatrix} 3 \\\\ 4 \\end{pmatrix}"), ("8", "\\$8"),
     ("8", "$8.00"), ("(4, 7)", "(4,7)"), ("x \\in (4,7)", "(4,7)"), ("\\left(4, 7\\right)", "(4,7)"),
-    ("a^2-9", "(a-3)(a+3)"),
+    ("a^2-9", "(a-3)(a+3)"), ("4pq", "4qp"), ("4ab", "4 \\cdot b \\cdot a"), ("7t", "t \\cdot 7"), ("15", "fifteen"),
+    ("15", "fifteen pears"), ("(a,b)=(4,7)", "(4,7)"), ("6,\\!000", "6000"), ("\\emptyset", "\\varnothing"),
+    ("3\\sqrt{5}\\text{ cm}", "3\\sqrt{5}"), ("3\\sqrt{5}", "\\sqrt{45} cm"), ("16\\pi", "16\\pi square units"),
+    ("16\\pi\\text{ m}^2", "16\\pi square meters"), ("9 m^2", "9 square meters"), ("9", "\u200b9\ufeff"),
 )  # fmt: skip
 DIFFERENT = (
     ("(4,7)", "(7,4)"), ("C", "D"), ("C", "C or D"), ("\\text{Sunday}", "\\text{Monday}"), ("9", "7, 8, 9"),
@@ -42,15 +44,22 @@ DIFFERENT = (
     ("y+4", "y-4"), ("\\frac{3}{4}", "\\frac{3}{5}"), ("1e-8", "3e-8"), ("\\sqrt{2}", "1.414"), ("9", "9x"),
     ("\\{4,7\\}", "\\{4,8\\}"), ("(4,7,9)", "(4,7)"), ("10^{25}", "10^{25}+1"), ("9", "the answer is 8, not 9"),
     ("9", "1/0"), ("9", ""), ("5!", "5"), ("35%", "36%"), ("1", "0.999"),
+    # Letters behind a number are variables, not units to leave out.
+    ("7t", "7"), ("4ab", "4"), ("5c", "5"), ("3x+2h", "3x+2"), ("4m", "4"), ("6\\pi r", "6\\pi"), ("7", "7t"),
+    ("3\\sqrt{5}\\text{ cm}", "3\\sqrt{5}\\text{ m}"), ("16\\pi\\text{ m}^2", "16\\pi\\text{ m}^3"), ("15", "fifty"),
+    ("15", "fifteen sixteen"), ("(a,b)=(4,7)", "(7,4)"),
 )  # fmt: skip
-HOSTILE = (
+REFUSED = (
     "8^{8^{8^{8}}}", "(10^8)!", "8**8**8**8", "8^8^8^8", "2^{88888888}", "(3^{8888})^{8888}", "((8!)!)!", "8888888!",
-    "1" * 5000, "\\sum_{n=1}^{10^8} n", "\\binom{10^8}{7}", "10^{10^{12}}", "\\dfrac{7^{(7^{(7^{(7^7)})}-2)}-7}{4}",
-    "(" * 3000+"1"+")" * 3000, "{" * 250, "\\frac{" * 60, "\\sqrt{" * 60+"5", "1e999999999", "0^{0^{0}}",
-    "\\prod_{n=1}^{8888}n", "\\int_0^1 e^{x^2} dx", "\\left" * 40, "(x+y+z+1)^{8888}", "((" * 12+"1"+"))" * 12,
-    "{" * 16+"1"+"}" * 16, "!" * 100, "888!^{888}", "7^{8!}", "e^{e^{e^{e^{8}}}}", "\\tan(10^{8888})", "^" * 200,
-    "9" * 99+"^{99}", "((x+1)^{40})^{40}", "1/" * 140+"1", "-" * 280+"1", "2^{2^{2^{2^{2^{2}}}}}", "(2!)!!!",
-    "x^{x^{x^{x}}}",
+    "1" * 5000, "10^{10^{12}}", "\\dfrac{7^{(7^{(7^{(7^7)})}-2)}-7}{4}", "(" * 3000 + "1" + ")" * 3000, "{" * 250,
+    "\\frac{" * 60, "\\sqrt{" * 60 + "5", "(x+y+z+1)^{8888}", "((" * 12 + "1" + "))" * 12, "{" * 16 + "1" + "}" * 16,
+    "!" * 100, "888!^{888}", "7^{8!}", "10^{8888888}", "((x+1)^{40})^{40}", "2^{2^{2^{2^{2^{2}}}}}", "(2!)!!!",
+)  # fmt: skip
+"""Never evaluated, whatever the gold is."""
+HOSTILE = (
+    *REFUSED, "\\sum_{n=1}^{10^8} n", "\\binom{10^8}{7}", "\\prod_{n=1}^{8888}n", "\\int_0^1 e^{x^2} dx", "1e999999999",
+    "0^{0^{0}}", "\\left" * 40, "e^{e^{e^{e^{8}}}}", "\\tan(10^{8888})", "^" * 200,
+    "9" * 99 + "^{99}", "1/" * 140 + "1", "-" * 280 + "1", "x^{x^{x^{x}}}",
 )  # fmt: skip
 
 
@@ -69,16 +78,20 @@ def test_answers_are_different(gold, answer):
     assert not judge(answer, gold)
 
 
-def test_hostile_expressions_score_zero_at_once_and_leave_the_next_answer_right():
+@pytest.mark.parametrize("text", REFUSED)
+def test_expressions_that_would_take_computer_algebra_long_are_too_large_for_it(text):
+    expression = read_expression(text)
+    assert expression is not None
+    assert not is_small(expression)
+
+
+def test_hostile_expressions_score_zero_within_their_deadline_and_leave_the_next_answer_right():
     gold = Sample(id="s", problem_type="math", problem="", answer="3")
     texts = [text for hostile in HOSTILE for text in (f"<answer>{hostile}</answer>", "<answer>6/2</answer>")]
-    with RewardPool(workers=1) as pool:
-        pool.score([(gold, texts[1])])
-        started = time.monotonic()
+    with RewardPool(workers=1, deadline_s=60) as pool:  # six times the usual: a machine that runs tests is busy
         scores = pool.score([(gold, text) for text in texts])
-        taken_s = time.monotonic() - started
+    assert not pool.unscored
     assert [score.parts["accuracy"] for score in scores] == [0.0, 1.0] * len(HOSTILE)
-    assert taken_s < 20, pool.slowest  # most are refused unread; a few are small and go through the algebra
 
 
 def test_size_limits_are_on_the_safe_side_of_ordinary_answers():

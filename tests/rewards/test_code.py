@@ -144,6 +144,8 @@ PAGE = (
     [
         (PAGE, 1, 1),
         (f"```html\n{PAGE}\n```", 1, 1),
+        (f"Here is the page:\n```html\n{PAGE}\n```\nIt lists the animals.", 1, 1),
+        (f"```html\n{PAGE}", 1, 1),
         (PAGE.replace("><", ">\n  <"), 1, 1),
         (PAGE.replace("<h1>", '<h1 class="big">'), 1, 1),
         (PAGE.replace("Bears", "Apes"), 0.8, 0.95),
@@ -172,6 +174,7 @@ def test_scripts_and_styles_of_pages_are_not_visible_words():
     [
         ("def f(x):\n    return x + 1", 1),
         ("```python\ndef f(x):  # add\n    return (x+1)\n```", 1),
+        ("This adds one:\n```python\ndef f(x):\n    return x + 1\n```\nDone.", 1),
         ("def f(x):\n    return x - 1", 0),
         ("def f(x): return x +", 0),
         ("import os; os.remove('/')", 0),

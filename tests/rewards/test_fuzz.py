@@ -2,39 +2,29 @@
 
 import logging
 import os
-import time
 
 import pytest
 from made_responses import made_responses
 
+from easyvideor1.config import RewardConfig
 from easyvideor1.rewards.pool import RewardPool
 
-DEADLINE_S = 10.0
-"""Wall time; three times the usual, because a machine that runs tests is often busy."""
 log = logging.getLogger(__name__)
 
 
-def judge_made_responses(count: int, *, seed: int) -> None:
+def judge_made_responses(count: int, *, seed: int, deadline_s: float) -> None:
     items = list(made_responses(count, seed=seed))
-    with RewardPool(deadline_s=DEADLINE_S) as pool:
+    with RewardPool(deadline_s=deadline_s) as pool:
         pool.score(items[:64])  # imports and caches settle
-        before_bytes, started = resident_bytes(), time.monotonic()
-        unscored = 0
+        before_bytes = resident_bytes()
         for place in range(0, count, 256):
             scores = pool.score(items[place : place + 256])
             for (sample, text), score in zip(items[place:], scores, strict=False):
-                if not score.is_scored:
-                    # Only a program or an expression may be refused, and only with a reason.
-                    assert "no result within" not in score.reason, (sample.problem_type, text[:200], score)
-                    unscored += 1
-                    continue
+                assert score.is_scored, (sample.problem_type, text[:200], score)  # unscored: late, among others
                 assert 0 <= score.value <= 1, (sample.problem_type, text[:200], score)
                 assert all(0 <= part <= 1 for part in score.parts.values()), (sample.problem_type, text[:200], score)
         grown_mb = (resident_bytes() - before_bytes) / 2**20
-        taken_s = time.monotonic() - started
-        log.info("%d responses in %.0f s, %d unscored: %s", count, taken_s, unscored, dict(pool.unscored))
         log.info("slowest in workers: %s; the main process grew by %.1f MiB", pool.slowest, grown_mb)
-    assert unscored == 0
     assert grown_mb < 64
 
 
@@ -44,11 +34,11 @@ def resident_bytes() -> int:
 
 
 def test_a_few_hundred_made_responses_are_judged_in_range():
-    judge_made_responses(480, seed=1)
+    judge_made_responses(480, seed=1, deadline_s=60.0)  # six times the usual: a machine that runs tests is busy
 
 
 @pytest.mark.slow
 @pytest.mark.skipif("not config.getoption('markexpr')", reason="takes minutes: run it with -m slow")
 @pytest.mark.timeout(3600)
 def test_twenty_thousand_made_responses_are_judged_in_range():
-    judge_made_responses(20_000, seed=2)
+    judge_made_responses(20_000, seed=2, deadline_s=RewardConfig().deadline_s)

@@ -95,6 +95,7 @@ def test_plain_takes_off_coats_but_keeps_the_answer():
     assert plain("\\boxed{\\frac{1}{2}}") == "\\frac{1}{2}"
     assert plain("$a$ and $b$") == "$a$ and $b$"
     assert plain("5 \u2212 2") == "5 - 2"
+    assert plain("**Answer:** 2**10") == "Answer: 2**10"
     assert plain("\u200b2\u00be\ufeff") == "2 3/4"
 
 

@@ -7,7 +7,7 @@ import ast
 import numpy as np
 
 from easyvideor1.rewards.html import Page, page_likeness, read_html
-from easyvideor1.rewards.parse import MAX_LONG_CHARS, unfenced
+from easyvideor1.rewards.parse import MAX_LONG_CHARS, code_in
 from easyvideor1.rewards.raster import likeness, paint
 from easyvideor1.rewards.svg import UnreadableSvgError, read_svg
 from easyvideor1.rewards.task import Task, bad_gold
@@ -16,14 +16,14 @@ from easyvideor1.types import Sample
 
 def _gold_picture(sample: Sample) -> np.ndarray:
     try:
-        return paint(read_svg(unfenced(sample.answer)))
+        return paint(read_svg(code_in(sample.answer)))
     except UnreadableSvgError as error:
         raise bad_gold(sample, f"an SVG answer is one safe drawing, this is {error}") from None
 
 
 def _read_picture(sample: Sample, text: str) -> np.ndarray | None:
     try:
-        return paint(read_svg(unfenced(text)))
+        return paint(read_svg(code_in(text)))
     except UnreadableSvgError:
         return None
 
@@ -39,7 +39,7 @@ SVG = Task(
 
 
 def _gold_page(sample: Sample) -> Page:
-    page = read_html(unfenced(sample.answer))
+    page = read_html(code_in(sample.answer))
     if page is None:
         raise bad_gold(sample, "an HTML answer has elements")
     return page
@@ -47,7 +47,7 @@ def _gold_page(sample: Sample) -> Page:
 
 HTML = Task(
     read_gold=_gold_page,
-    read_answer=lambda sample, text: read_html(unfenced(text)),
+    read_answer=lambda sample, text: read_html(code_in(text)),
     accuracy=page_likeness,
     show=lambda page: f"a page of {len(page.tags)} tags and {len(page.words)} words",
     is_heavy=True,
@@ -57,7 +57,7 @@ HTML = Task(
 
 def read_program(text: str) -> str | None:
     """A Python program in one spelling, without comments; as it stands where it does not parse, None for nothing."""
-    text = unfenced(text)
+    text = code_in(text)
     try:
         return ast.unparse(ast.parse(text)) or None
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # MemoryError: the parser's word for nesting
