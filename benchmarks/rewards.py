@@ -7,7 +7,8 @@ time-outs), by turns, on responses that both judge alike. The cheap types run in
 The last line is JSON:
     multiple_choice_per_s, grounding_per_s   scores per second of one process
     math_per_s                               scores per second of two workers, warm
-    stall_s                                  further time of a batch of 255 math answers beside one that hangs
+    stall_s                                  how much later the last of 255 math answers is judged beside one that hangs
+    batch_stall_s                            how much later the whole batch returns, the hanging answer killed
     *_ratio                                  rate here / rate of the naive reward, for the same rows
 """
 
@@ -66,13 +67,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         own = Path(folder) / "hang.py"
         own.write_text(HANG)
-        with RewardPool(rewards={"hanging": f"{own}:hang"}, deadline_s=DEADLINE_S) as pool:
+        with WatchedPool(rewards={"hanging": f"{own}:hang"}, deadline_s=DEADLINE_S) as pool:
             pool.score(algebra[:8])
             result = {
                 **_compared("multiple_choice", pool, choices, naive_choice),
                 **_compared("grounding", pool, grounding, naive_grounding),
                 **_compared("math", pool, algebra, naive_math),
-                "stall_s": _stall_s(pool, algebra),
+                **_stalls_s(pool, algebra),
             }
     print(json.dumps({name: round(value, 3) for name, value in result.items()}))
 
@@ -100,8 +101,18 @@ def _compared(name: str, pool: RewardPool, rows: Sequence[Row], naive: Callable[
     return {f"{name}_per_s": rate, f"{name}_ratio": rate / naive_rate}
 
 
-def _stall_s(pool: RewardPool, rows: Sequence[Row]) -> float:
-    """How much later the last of 255 answers is done when one of the batch hangs."""
+class WatchedPool(RewardPool):
+    """A pool that remembers when a worker last handed in a result; a killed worker hands in none."""
+
+    last_result_s = 0.0
+
+    def _note_time(self, wall_s: float, sample_id: str) -> None:
+        super()._note_time(wall_s, sample_id)
+        self.last_result_s = time.perf_counter()
+
+
+def _stalls_s(pool: WatchedPool, rows: Sequence[Row]) -> dict[str, float]:
+    """The delays of 255 answers, and of the batch they are in, when another answer of the batch hangs."""
     hanging = (Sample(id="hang", problem_type="hanging", problem="?", answer="x"), "")
     pool.score([hanging, *rows[:4]])  # the worker for it is started and killed once
     pool.score(rows[:32])
@@ -110,9 +121,9 @@ def _stall_s(pool: RewardPool, rows: Sequence[Row]) -> float:
     alone_s = time.perf_counter() - started
     started = time.perf_counter()
     scores = pool.score([*rows[:100], hanging, *rows[100:255]])
-    together_s = time.perf_counter() - started
+    batch_s, others_s = time.perf_counter() - started, pool.last_result_s - started
     assert [score.is_scored for score in scores].count(False) == 1
-    return max(0.0, together_s - alone_s)
+    return {"stall_s": max(0.0, others_s - alone_s), "batch_stall_s": max(0.0, batch_s - alone_s)}
 
 
 def naive_choice(text: str, gold: str) -> float:
