@@ -12,7 +12,7 @@ from torch import nn
 from transformers import DynamicCache, GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from easyvideor1.data.dataset import Example, mix_seed
-from easyvideor1.data.encode import Encoder
+from easyvideor1.data.encode import Encoder, join_inputs
 from easyvideor1.rollout.engine import Sampling
 from easyvideor1.types import Prompt, Rollout, StopReason
 
@@ -78,10 +78,7 @@ class HFEngine:
 
     def _prefill(self, examples: Sequence[Example], *, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor):
         """Key-value cache of all prompt tokens but the last: one row per prompt, vision tower once per prompt."""
-        features: dict[str, list[torch.Tensor]] = {}
-        for example in examples:
-            for name, tensor in example.features.items():
-                features.setdefault(name, []).append(tensor)
+        features = join_inputs(example.features for example in examples)
         cache = DynamicCache(config=self._model.config.get_text_config())
         self._model.model(
             input_ids=ids[:, :-1],
@@ -89,7 +86,7 @@ class HFEngine:
             position_ids=positions[:, :, :-1],
             use_cache=True,
             **{self._cache_name: cache},
-            **{name: torch.cat(tensors).to(self._model.device) for name, tensors in features.items()},
+            **{name: tensor.to(self._model.device) for name, tensor in features.items()},
         )
         return cache
 

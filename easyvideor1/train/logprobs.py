@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from easyvideor1.data.encode import join_inputs
 from easyvideor1.errors import MismatchError, UsageError
 from easyvideor1.train.batch import Row
 from easyvideor1.train.shared_prefix import layer_types
@@ -93,12 +94,7 @@ def _visual_inputs(config: Any, row: Row, features: Mapping[int, Features]) -> d
     for segment, ids, part in zip(row.segments, ids_by_segment, parts, strict=True):
         for kind, token, patches, grid in kinds:
             _check_counts(segment.sample_id, kind, int((ids == token).sum()), part.get(patches), part.get(grid), merge)
-    return {
-        name: torch.cat(present).to(row.input_ids.device)
-        for _, _, *names in kinds
-        for name in names
-        if (present := [part[name] for part in parts if name in part])
-    }
+    return {name: tensor.to(row.input_ids.device) for name, tensor in join_inputs(parts).items()}
 
 
 def _check_counts(
