@@ -23,6 +23,7 @@ MAX_DEPTH = 10
 """Of brackets: the LaTeX parser takes seconds from twenty on."""
 MAX_DIGITS = 100
 MAX_EXPONENT = 10_000
+MAX_POWER_DIGITS = 20_000
 MAX_SUM_EXPONENT = 50
 """Of a bracket with variables in it, which expands to that many terms and more."""
 MAX_FACTORIAL_DIGITS = 4
@@ -223,21 +224,8 @@ def _untexted(text: str) -> str:
 
 
 _FUNCTIONS = {
-    "sin",
-    "cos",
-    "tan",
-    "cot",
-    "sec",
-    "csc",
-    "log",
-    "exp",
-    "sqrt",
-    "arcsin",
-    "arccos",
-    "arctan",
-    "sinh",
-    "cosh",
-}
+    "sin", "cos", "tan", "cot", "sec", "csc", "log", "exp", "sqrt", "arcsin", "arccos", "arctan", "sinh", "cosh",
+}  # fmt: skip
 
 
 def _words(text: str) -> str | None:
@@ -253,6 +241,10 @@ _VARIABLES = re.compile(r"(?<![a-zA-Z\\])[a-df-hj-zA-Z](?![a-zA-Z])")
 """Single letters that are no constants (e, i)."""
 _EXPONENT = re.compile(r"\^\s?")
 _NUMERIC = re.compile(r"(?:\\frac|\\cdot|\\sqrt|[\d\s.,+\-*/^!(){}])*\Z")
+
+
+_NESTED_FUNCTIONS = re.compile(r"(?:\\(?:arc)?(?:sin|cos|tan|cot|sec|csc|exp|ln|log)h?[\s({]*){3}")
+"""Three functions inside each other are evaluated digit by digit, for whether they are rational."""
 
 
 def is_small(text: str) -> bool:
@@ -274,9 +266,12 @@ def is_small(text: str) -> bool:
         if not re.search(r"[a-zA-Z]\s?\Z", text[: match.start()]):
             product *= max(1, size)
         is_sum = bool(re.search(r"[)}]\s?\Z", text[: match.start()]) and _VARIABLES.search(text))
+        base = re.search(r"\d+\s?\Z", text[: match.start()])
+        if base and len(base[0]) * size > MAX_POWER_DIGITS:
+            return False
         if max(product, size) > (MAX_SUM_EXPONENT if is_sum else MAX_EXPONENT):
             return False
-    return _has_small_factorials(text)
+    return not _NESTED_FUNCTIONS.search(text) and _has_small_factorials(text)
 
 
 def _has_small_factorials(text: str) -> bool:

@@ -241,9 +241,7 @@ class RewardPool:
         at_work = sum(worker.number is not None for worker in self._workers)
         wanted = min(self._max_workers, at_work + len(waiting))
         while len(self._workers) < wanted:
-            worker = _Worker(self._settings())
-            self._workers.append(worker)
-            selector.register(worker.stdout, selectors.EVENT_READ, worker)
+            self._start_worker((), selector)
 
     def _collect(self, selector: selectors.BaseSelector, items: Sequence[Item], scores: list[Score | None]) -> None:
         """Wait for the next message or deadline, and take what came."""
@@ -256,7 +254,7 @@ class RewardPool:
                 if not worker.is_ready:
                     raise RunError(f"a reward worker did not start within {START_UP_S:g} s")
                 scores[worker.take()] = Score.unscored(f"no result within {self._deadline_s:g} s")
-                self._remove(worker, selector)
+                self._replace(worker, selector)
 
     def _receive(
         self, worker: _Worker, selector: selectors.BaseSelector, items: Sequence[Item], scores: list[Score | None]
@@ -275,14 +273,21 @@ class RewardPool:
                 raise RunError("a reward worker ended before it was ready; its error output says why")
             if worker.number is not None:
                 scores[worker.take()] = Score.unscored(f"the process that judged it died ({worker.end_of_life()})")
-            self._remove(worker, selector)
+            self._replace(worker, selector)
         elif worker.number is None and worker.num_done >= RECYCLE_AFTER:
-            self._remove(worker, selector)
+            self._replace(worker, selector)
 
-    def _remove(self, worker: _Worker, selector: selectors.BaseSelector) -> None:
+    def _replace(self, worker: _Worker, selector: selectors.BaseSelector) -> None:
+        """End a worker and start another at once, so that it is up when the next batch comes."""
         selector.unregister(worker.stdout)
         worker.kill()
         self._workers.remove(worker)
+        self._start_worker(worker.warm, selector)
+
+    def _start_worker(self, warm: Iterable[str], selector: selectors.BaseSelector) -> None:
+        worker = _Worker(self._settings(), warm=warm)
+        self._workers.append(worker)
+        selector.register(worker.stdout, selectors.EVENT_READ, worker)
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -320,7 +325,7 @@ class _Message:
 class _Worker:
     """A process that judges, and the item it has in hand."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    def __init__(self, settings: Mapping[str, Any], *, warm: Iterable[str]) -> None:
         # One thread each: the workers share the cores with the training.
         environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
         self._process = subprocess.Popen(
@@ -334,12 +339,12 @@ class _Worker:
         self._stdin, self.stdout = self._process.stdin, self._process.stdout
         self._unread = bytearray()
         self.is_ready = False
-        self.warm: set[str] = set()
+        self.warm = set(warm)
         """Problem types whose imports are done."""
         self.number: int | None = None
         self.num_done = 0
         self.kill_at_s = time.monotonic() + START_UP_S
-        self._write(json.dumps(settings))
+        self._write(json.dumps({**settings, "warm_up": sorted(self.warm)}))
 
     def warm_up(self, problem_type: str) -> None:
         """Let the process import what a type needs; it is ready again when it says so."""

@@ -35,6 +35,8 @@ def main() -> int:
     if settings["sandbox"]:
         # A little less than the deadline, so that the command is ended too and not only this process.
         REGISTRY.rewards["python code"] = sandbox_reward(settings["sandbox"], timeout_s=0.9 * settings["deadline_s"])
+    for problem_type in settings["warm_up"]:
+        warm_up(problem_type)
     _send(sink, {"ready": os.getpid()})
     for line in source:
         message = json.loads(line)

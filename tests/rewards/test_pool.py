@@ -106,10 +106,21 @@ def test_a_hanging_response_costs_one_worker_and_one_alone(own, monkeypatch):
         assert (len(started), len(killed)) == (2, 1)
 
 
+def test_a_killed_worker_is_replaced_at_once_by_one_that_knows_the_same_types(own):
+    hang = (sample(), "hang")
+    with RewardPool(rewards={"behaviour": f"{own}:behave"}, deadline_s=1.0, workers=1) as pool:
+        pool.score([(sample("math", "4"), "<answer>2+2</answer>"), hang])  # nothing is waiting when it is killed
+        (worker,) = pool._workers
+        assert worker.number is None
+        assert worker.warm == {"math", "behaviour"}
+        assert pool.score([(sample("math", "4"), "<answer>2+2</answer>")])[0].value == 1
+        assert pool._workers == [worker]
+
+
 def counting(function, calls):
-    def counted(self, *arguments):
+    def counted(self, *arguments, **named):
         calls.append(arguments)
-        return function(self, *arguments)
+        return function(self, *arguments, **named)
 
     return counted
 
