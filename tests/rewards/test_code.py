@@ -1,5 +1,6 @@
 """Drawings and pages: right ones score more than wrong ones, and nothing outside the text is touched."""
 
+import base64
 import os
 import socket
 import sys
@@ -204,12 +205,34 @@ def hostile_drawings(path: str, port: int) -> list[str]:
         '<!DOCTYPE svg [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>' + OPEN + "<text>&b;</text></svg>",
         f'<?xml-stylesheet href="{url}"?><svg onload="x()"/>',
     ]
+    nested = base64.b64encode(f"{OPEN}<image href='{url}'/></svg>".encode()).decode()
+    drawings += [
+        f'{OPEN}<image href="{reference}" width="9" height="9"/></svg>'
+        for reference in (
+            f"data:text/html,{nested}",
+            f"//127.0.0.1:{port}/x",
+            f" {url}",
+            f"HTTP{url[4:]}",
+            f"jar:{file}",
+        )
+    ]
     bomb = "".join(
         f'<g id="g{n}">{f"<use href=&quot;#g{n - 1}&quot;/>".replace("&quot;", chr(34)) * 10}</g>' for n in range(1, 9)
     )
     drawings.append(f'{OPEN}<defs><rect id="g0" width="1" height="1"/>{bomb}</defs><use href="#g8"/></svg>')
     drawings.append(f'{OPEN}<g id="me"><use href="#me"/></g></svg>')
     return drawings
+
+
+def hostile_page(path: str, port: int) -> str:
+    """A page with everything that makes a browser fetch."""
+    url = f"http://127.0.0.1:{port}/x"
+    return (
+        f'<html><head><base href="{url}"><meta http-equiv="refresh" content="0;url={url}"><link rel="stylesheet" '
+        f'href="{url}"><style>@import "{url}";p{{background:url(file://{path})}}</style><script src="{url}"></script>'
+        f'</head><body onload="fetch(\'{url}\')"><img src="{url}"><iframe src="file://{path}"></iframe>'
+        f'<object data="{url}"></object><embed src="{url}"><video poster="{url}"></video></body></html>'
+    )
 
 
 def test_nothing_is_read_opened_or_run(tmp_path):
@@ -219,7 +242,8 @@ def test_nothing_is_read_opened_or_run(tmp_path):
     touched: list[str] = []
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(0.2)
-    drawings = hostile_drawings(str(secret), listener.getsockname()[1])
+    port = listener.getsockname()[1]
+    drawings = hostile_drawings(str(secret), port)
 
     def watch(event: str, arguments: tuple) -> None:
         if watching and event in ("open", "socket.connect", "subprocess.Popen", "os.system", "exec", "socket.__new__"):
@@ -231,7 +255,7 @@ def test_nothing_is_read_opened_or_run(tmp_path):
     sys.addaudithook(watch)
     watching = True
     accuracies = [judge(SCENE, drawing) for drawing in drawings]
-    pages = [judge(PAGE, drawing, "html-code") for drawing in drawings]
+    pages = [judge(PAGE, page, "html-code") for page in [*drawings, hostile_page(str(secret), port)]]
     watching = False
     assert touched == []
     assert accuracies == [0.0] * len(drawings)
