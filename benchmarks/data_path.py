@@ -279,10 +279,13 @@ def run(sides: Sides, folder: Path, *, rounds: int, long_s: float) -> dict[str, 
     last = works[list(works)[-1]]
     entry, pt = big_clip(folder, FrameCache(last.folder / "cache").load(last.plan))
     sides.restart()
-    for _ in range(2 * rounds + 1):
-        sides.note("big", "theirs", sides.ask("theirs", "cached", pt=pt, stages=1))
-        for dtype in DTYPES:
-            sides.note("big", f"ours {dtype}", sides.ask("ours", "patches", entry=entry, dtype=dtype))
+    for number in range(4 * rounds + 1):
+        theirs = sides.ask("theirs", "cached", pt=pt, stages=1)
+        ours = {dtype: sides.ask("ours", "patches", entry=entry, dtype=dtype) for dtype in DTYPES}
+        if number:  # the first turn warms both sides up, as above
+            sides.note("big", "theirs", theirs)
+            for dtype, measure in ours.items():
+                sides.note("big", f"ours {dtype}", measure)
     assert sides.ask("ours", "same", entry=entry, pt=pt), "the patches differ from the processor's"
     differences = {
         name: sides.ask("ours", "difference", work=work, cache_dir=work.folder / "cache")
