@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import torch
 
-from easyvideor1.algo.kl import token_kl
+from easyvideor1.algo.kl import bounded_exp, token_kl
 from easyvideor1.algo.recipes import Recipe
-
-MAX_LOG_RATIO = 20.0
-"""exp of more would overflow float32 in a token that is clipped anyway, and 0 * inf would make its gradient NaN."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tokens:
-    """The response tokens of one micro-batch; every tensor is [N], in the same order."""
+    """The response tokens of one micro-batch; every tensor is [N], in the same order.
+
+    Half precision is computed with in float32: it cannot count the tokens of a long response.
+    """
 
     logprobs: torch.Tensor
     """Log-probabilities under the current policy; gradients flow through them."""
@@ -79,6 +79,7 @@ def policy_loss(tokens: Tokens, recipe: Recipe, *, normalizer: float) -> Loss:
     """
     if not normalizer > 0:
         raise ValueError(f"the normalizer of a batch must be positive, got {normalizer}; no token of it trains")
+    tokens = _in_full_precision(tokens)
     trains_N = tokens.weights != 0
     old_N = _old_logprobs(tokens, recipe)
     log_ratio_N = _masked(tokens.logprobs - old_N, trains_N)
@@ -89,9 +90,14 @@ def policy_loss(tokens: Tokens, recipe: Recipe, *, normalizer: float) -> Loss:
         level_log_ratio=_level(log_ratio_N, trains_N=trains_N, tokens=tokens, recipe=recipe),
         recipe=recipe,
     )
-    online_N, offline_N = (TOKEN_LOSSES[kind](terms) for kind in (recipe.loss, recipe.offline_loss))
-    policy_N = torch.where(tokens.is_offline, offline_N, online_N)
-    metrics = {"loss/ratio": terms.ratio, "loss/ratio_clipped_frac": terms.clipped, "loss/kl_old": terms.kl_old}
+    online, offline = (TOKEN_LOSSES[kind](terms) for kind in (recipe.loss, recipe.offline_loss))
+    policy_N = torch.where(tokens.is_offline, offline.value, online.value)
+    is_clipped_N = torch.where(tokens.is_offline, offline.is_clipped, online.is_clipped)
+    metrics = {
+        "loss/ratio": terms.ratio,
+        "loss/ratio_clipped_frac": is_clipped_N.to(policy_N.dtype),
+        "loss/kl_old": terms.kl_old,
+    }
     if recipe.sampler_cap is not None:
         sampler_N = _present(tokens.sampler_logprobs, "sampler_logprobs", "sampler_cap")
         # The engine did not sample stored tokens; their log-probabilities are another policy's.
@@ -99,7 +105,7 @@ def policy_loss(tokens: Tokens, recipe: Recipe, *, normalizer: float) -> Loss:
         weight_N = sampler_weight(old_N, sampler_N, cap=recipe.sampler_cap)
         policy_N = policy_N * _masked(weight_N, trains_N)
         metrics["loss/sampler_weight"] = weight_N
-        metrics["loss/sampler_capped_frac"] = (weight_N == recipe.sampler_cap).to(weight_N.dtype)
+        metrics["loss/sampler_capped_frac"] = (old_N - sampler_N > math.log(recipe.sampler_cap)).to(weight_N.dtype)
     metrics["loss/policy"] = policy_N
     loss_N = policy_N
     if recipe.kl_coef and recipe.kl_in == "loss":
@@ -129,59 +135,63 @@ class _Terms:
     log_ratio: torch.Tensor
     """Log of current over old probability of each token."""
     level_log_ratio: torch.Tensor
-    """The same at the level of the recipe (token, sequence, ...), bounded so that its exponential is finite."""
+    """The same at the level of the recipe (token, sequence, ...)."""
     recipe: Recipe
 
     @property
     def ratio(self) -> torch.Tensor:
-        return self.level_log_ratio.exp()
-
-    @property
-    def clipped(self) -> torch.Tensor:
-        """1 where the clip is what stops the token's ratio, else 0."""
-        ratio_N = self.ratio.detach()
-        high_N = (ratio_N > 1 + self.recipe.clip_high) & (self.advantages > 0)
-        low_N = (ratio_N < 1 - self.recipe.clip_low) & (self.advantages < 0)
-        return (high_N | low_N).to(ratio_N.dtype)
+        return bounded_exp(self.level_log_ratio)
 
     @property
     def kl_old(self) -> torch.Tensor:
         """k3 estimate of the divergence from the old policy."""
-        log_ratio_N = self.log_ratio.detach().clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+        log_ratio_N = self.log_ratio.detach()
         return token_kl(log_ratio_N, torch.zeros_like(log_ratio_N), kind="k3")
 
 
-def clip_loss(terms: _Terms) -> torch.Tensor:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _TokenLoss:
+    """What a formula makes of each token, [N] each."""
+
+    value: torch.Tensor
+    is_clipped: torch.Tensor
+    """bool: a bound on the ratio is at work here."""
+
+
+def clip_loss(terms: _Terms) -> _TokenLoss:
     """PPO's clipped objective (arXiv:1707.06347) with separate bounds (arXiv:2503.14476) and dual clip."""
     ratio_N, advantages_N, recipe = terms.ratio, terms.advantages, terms.recipe
-    clipped_N = ratio_N.clamp(1 - recipe.clip_low, 1 + recipe.clip_high)
-    loss_N = -torch.minimum(ratio_N * advantages_N, clipped_N * advantages_N)
-    if recipe.dual_clip is None:
-        return loss_N
-    # Only negative advantages: there the minimum above grows without bound as the ratio grows.
-    bounded_N = torch.minimum(loss_N, -recipe.dual_clip * advantages_N)
-    return torch.where(advantages_N < 0, bounded_N, loss_N)
+    low, high = 1 - recipe.clip_low, 1 + recipe.clip_high
+    loss_N = -torch.minimum(ratio_N * advantages_N, ratio_N.clamp(low, high) * advantages_N)
+    is_bad_N = advantages_N < 0
+    is_clipped_N = ((ratio_N > high) & (advantages_N > 0)) | ((ratio_N < low) & is_bad_N)
+    if recipe.dual_clip is not None:
+        # Only negative advantages: there the minimum above grows without bound as the ratio grows.
+        loss_N = torch.where(is_bad_N, torch.minimum(loss_N, -recipe.dual_clip * advantages_N), loss_N)
+        is_clipped_N |= (ratio_N > recipe.dual_clip) & is_bad_N
+    return _TokenLoss(value=loss_N, is_clipped=is_clipped_N)
 
 
-def cispo_loss(terms: _Terms) -> torch.Tensor:
+def cispo_loss(terms: _Terms) -> _TokenLoss:
     """REINFORCE weighted by the clipped ratio (arXiv:2506.13585): a clipped token keeps its gradient."""
-    recipe = terms.recipe
-    weight_N = terms.ratio.detach().clamp(1 - recipe.clip_low, 1 + recipe.clip_high)
-    return -weight_N * terms.advantages * terms.logprobs
+    ratio_N = terms.ratio.detach()
+    weight_N = ratio_N.clamp(1 - terms.recipe.clip_low, 1 + terms.recipe.clip_high)
+    return _TokenLoss(value=-weight_N * terms.advantages * terms.logprobs, is_clipped=weight_N != ratio_N)
 
 
-def shaped_loss(terms: _Terms) -> torch.Tensor:
+def shaped_loss(terms: _Terms) -> _TokenLoss:
     """LUFFY's policy shaping of stored tokens (arXiv:2504.14945): ratio / (ratio + gamma), not clipped."""
     # As a sigmoid of the log ratio, which cannot overflow.
-    return -torch.sigmoid(terms.log_ratio - math.log(terms.recipe.shaping_gamma)) * terms.advantages
+    shaped_N = torch.sigmoid(terms.log_ratio - math.log(terms.recipe.shaping_gamma))
+    return _TokenLoss(value=-shaped_N * terms.advantages, is_clipped=torch.zeros_like(shaped_N, dtype=torch.bool))
 
 
-def cross_entropy_loss(terms: _Terms) -> torch.Tensor:
+def cross_entropy_loss(terms: _Terms) -> _TokenLoss:
     """Imitation: the negative log-probability, whatever the advantage."""
-    return -terms.logprobs
+    return _TokenLoss(value=-terms.logprobs, is_clipped=torch.zeros_like(terms.logprobs, dtype=torch.bool))
 
 
-TOKEN_LOSSES: Mapping[str, Callable[[_Terms], torch.Tensor]] = {
+TOKEN_LOSSES: Mapping[str, Callable[[_Terms], _TokenLoss]] = {
     "clip": clip_loss,
     "cispo": cispo_loss,
     "shaped": shaped_loss,
@@ -196,7 +206,7 @@ def sampler_weight(old_logprobs_N: torch.Tensor, sampler_logprobs_N: torch.Tenso
     brings you off-policy RL training" (2025).
     """
     log_weight_N = (old_logprobs_N - sampler_logprobs_N).detach().nan_to_num(nan=0.0)
-    return log_weight_N.clamp(max=MAX_LOG_RATIO).exp().clamp(max=cap)
+    return log_weight_N.clamp(max=math.log(cap)).exp()
 
 
 def _old_logprobs(tokens: Tokens, recipe: Recipe) -> torch.Tensor:
@@ -223,7 +233,17 @@ def _level(log_ratio_N: torch.Tensor, *, trains_N: torch.Tensor, tokens: Tokens,
         if recipe.ratio == "sequence_token":
             # Value of the sequence's ratio, gradient of the token's own probability (GSPO-token).
             level_N = level_N.detach() + log_ratio_N - log_ratio_N.detach()
-    return level_N.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+    return level_N
+
+
+def _in_full_precision(tokens: Tokens) -> Tokens:
+    half = {
+        item.name: value.float()
+        for item in fields(tokens)
+        if isinstance(value := getattr(tokens, item.name), torch.Tensor)
+        and value.dtype in (torch.bfloat16, torch.float16)
+    }
+    return replace(tokens, **half) if half else tokens
 
 
 def _sequence_sum(values_N: torch.Tensor, tokens: Tokens) -> torch.Tensor:

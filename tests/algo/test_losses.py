@@ -1,6 +1,7 @@
 """Losses and their gradients against numbers worked by hand, and what must not change them."""
 
 import dataclasses
+import itertools
 import math
 
 import pytest
@@ -319,11 +320,69 @@ def test_a_weight_scales_the_loss_of_its_tokens():
     assert value_and_gradient(batch, make()) == (near(-1.25), near([-1.0, -0.25]))
 
 
-def test_a_policy_far_from_the_old_one_gives_finite_gradients():
-    batch = tokens([-1.0, -200.0], advantages=[1.0, -1.0], old_logprobs=[-1000.0, -1.0])
-    for ratio, average in (("token", "token"), ("sequence", "sequence"), ("trajectory", "sequence")):
-        value, gradient = value_and_gradient(batch, make(ratio=ratio, average=average))
-        assert all(map(math.isfinite, [value, *gradient]))
+@pytest.mark.parametrize("log_ratio", [50.0, 200.0, -50.0, -200.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@over_recipes
+def test_a_policy_far_from_the_old_one_and_the_reference_gives_finite_numbers(recipe, dtype, log_ratio):
+    for advantage, offline in itertools.product((1.0, 0.0, -1.0), (False, True)):
+        logprobs = torch.tensor([-60.0, -1.0, -0.5], dtype=dtype).requires_grad_()
+        others = logprobs.detach() - log_ratio
+        batch = Tokens(
+            logprobs=logprobs,
+            advantages=torch.full((3,), advantage, dtype=dtype),
+            weights=torch.ones(3, dtype=dtype),
+            sequence=torch.tensor([0, 0, 1]),
+            num_sequences=2,
+            is_offline=torch.tensor([offline] * 3),
+            old_logprobs=others,
+            ref_logprobs=others,
+            sampler_logprobs=others,
+            entropy=torch.ones(3, dtype=dtype).requires_grad_(),
+        )
+        loss = policy_loss(batch, recipe, normalizer=3)
+        loss.value.backward()
+        assert logprobs.grad is not None
+        assert logprobs.grad.isfinite().all()
+        assert all(math.isfinite(mean) for name, mean in means(loss).items() if loss.metrics[name].count)
+
+
+def test_a_bad_response_that_became_far_too_likely_is_still_pushed_down():
+    batch = tokens([-1.0, -1.0], advantages=[-1.0, 1.0], old_logprobs=[-31.0, -31.0])
+    _, gradient = value_and_gradient(batch, make())
+    assert gradient == near([math.exp(20), 0.0])
+    # The same of a policy far below the reference, which k3 pulls back.
+    batch = tokens([-101.0], advantages=[0.0], ref_logprobs=[-1.0])
+    assert value_and_gradient(batch, make(kl_coef=1.0))[1] == near([1 - math.exp(20)])
+
+
+def test_clipped_tokens_are_those_whose_ratio_a_bound_holds():
+    def clipped(recipe: Recipe, **others) -> float:
+        batch = tokens(**FOUR, advantages=[1.5, -1.5, 1.5, -1.5], **others)
+        return means(policy_loss(batch, recipe, normalizer=1))["loss/ratio_clipped_frac"]
+
+    assert clipped(make()) == 0.5
+    assert clipped(make(dual_clip=1.9)) == 0.75
+    # CISPO bounds its weight whatever the advantage: ratios 2 and 2 by 1.5, none below by 0.
+    assert clipped(make(loss="cispo", clip_low=1.0, clip_high=0.5)) == 0.5
+    assert clipped(make(loss="cispo", clip_low=0.3, clip_high=0.5)) == 1.0
+    # Shaping bounds nothing, and stored tokens count by their own loss.
+    assert clipped(make(offline_loss="shaped"), offline=[True, False, False, False]) == 0.25
+
+
+def test_half_precision_is_computed_with_in_float32():
+    # 300 ones do not add up to 300 in bfloat16, which has 8 bits.
+    logprobs = torch.full((300,), -1.0, dtype=torch.bfloat16).requires_grad_()
+    ones = torch.ones(300, dtype=torch.bfloat16)
+    batch = Tokens(
+        logprobs=logprobs,
+        advantages=ones,
+        weights=ones,
+        sequence=torch.zeros(300, dtype=torch.int64),
+        num_sequences=1,
+        is_offline=torch.zeros(300, dtype=torch.bool),
+    )
+    loss = policy_loss(batch, make(average="sequence"), normalizer=1)
+    assert loss.value.item() == pytest.approx(-1.0, rel=1e-6)
 
 
 @pytest.mark.parametrize(
