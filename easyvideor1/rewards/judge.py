@@ -41,7 +41,7 @@ Say briefly what is better in which. Then end with one line, one of these three:
 VERDICT: FIRST
 VERDICT: SECOND
 VERDICT: TIE"""
-_GRADE_VERDICT = re.compile(r"[*_ ]*VERDICT:[*_ ]*(10|\d)[*_ .]*", re.IGNORECASE)
+_GRADE_VERDICT = re.compile(r"[*_ ]*VERDICT:[*_ ]*(10|\d)(?:\s?/\s?10)?[*_ .]*", re.IGNORECASE)
 _PAIR_VERDICT = re.compile(r"[*_ ]*VERDICT:[*_ ]*(FIRST|SECOND|TIE)[*_ .]*", re.IGNORECASE)
 
 
@@ -52,6 +52,7 @@ class JudgeUsage:
     calls: int = 0
     """Requests that left this machine; retries of a request count once."""
     cached: int = 0
+    """Questions answered from disk, or by the reply to the same question of the same batch."""
     failed: int = 0
     """Requests without a reply, and replies without a verdict."""
     prompt_tokens: int = 0
@@ -64,6 +65,16 @@ class Candidate:
 
     sample: Sample
     answer: str
+
+
+@dataclass(frozen=True)
+class _Session:
+    """What the questions of one batch share."""
+
+    client: AsyncOpenAI
+    limit: asyncio.Semaphore
+    asked: dict[Path, asyncio.Future[str]]
+    """Place of the reply on disk -> the reply on its way."""
 
 
 class JudgeError(Exception):
@@ -128,11 +139,10 @@ class Judge:
 
     def _all(self, judges: Sequence[Any], candidates: Sequence[Candidate]) -> list[Score]:
         async def run() -> list[Score]:
-            limit = asyncio.Semaphore(self._config.concurrency)
             async with self._client() as client:
+                session = _Session(client, asyncio.Semaphore(self._config.concurrency), {})
                 judged = (
-                    self._scored(judge(client, limit, candidate))
-                    for judge, candidate in zip(judges, candidates, strict=True)
+                    self._scored(judge(session, candidate)) for judge, candidate in zip(judges, candidates, strict=True)
                 )
                 return list(await asyncio.gather(*judged))
 
@@ -148,52 +158,57 @@ class Judge:
             return Score.unscored(f"judge {self.name}: {error}")
         return Score(value=value, parsed="", reason=f"judged by {self.name}")
 
-    async def _grade_one(self, client: AsyncOpenAI, limit: asyncio.Semaphore, candidate: Candidate) -> float:
+    async def _grade_one(self, session: _Session, candidate: Candidate) -> float:
         text = (
             f"Question:\n{candidate.sample.problem}\n\nReference answer:\n{candidate.sample.answer}\n\n"
             f"Candidate:\n{_fenced(candidate.answer)}"
         )
-        reply = await self._ask(client, limit, system=_GRADE, text=text)
+        reply = await self._ask(session, system=_GRADE, text=text)
         return int(_verdict(reply, _GRADE_VERDICT)) / 10
 
-    async def _compare_one(self, client: AsyncOpenAI, limit: asyncio.Semaphore, candidate: Candidate) -> float:
+    async def _compare_one(self, session: _Session, candidate: Candidate) -> float:
         answers = [_fenced(candidate.answer), _fenced(candidate.sample.answer)]
         texts = [
             f"Question:\n{candidate.sample.problem}\n\nFirst answer:\n{first}\n\nSecond answer:\n{second}"
             for first, second in (answers, answers[::-1])
         ]
-        replies = await asyncio.gather(*(self._ask(client, limit, system=_PAIR, text=text) for text in texts))
+        replies = await asyncio.gather(*(self._ask(session, system=_PAIR, text=text) for text in texts))
         verdicts = [_verdict(reply, _PAIR_VERDICT).upper() for reply in replies]
         return {("FIRST", "SECOND"): 1.0, ("SECOND", "FIRST"): 0.0}.get((verdicts[0], verdicts[1]), 0.5)
 
-    async def _ask(self, client: AsyncOpenAI, limit: asyncio.Semaphore, *, system: str, text: str) -> str:
-        """The judge's reply, from disk where the same was asked before."""
-        from openai import OpenAIError
-
-        messages = [{"role": "system", "content": system}, {"role": "user", "content": text}]
+    async def _ask(self, session: _Session, *, system: str, text: str) -> str:
+        """The judge's reply, from disk or from this batch where the same was asked before."""
         request = {
             "model": self._config.model,
-            "messages": messages,
+            "messages": [{"role": "system", "content": system}, {"role": "user", "content": text}],
             "temperature": 0.0,
             "max_tokens": self._config.max_tokens,
         }
         content = json.dumps([self._config.base_url, request], sort_keys=True)
         path = self._cache / f"{hashlib.sha256(content.encode()).hexdigest()}.json"
-        if path.exists():
+        if path in session.asked:
+            self.usage.cached += 1
+        elif path.exists():
             self.usage.cached += 1
             return json.loads(path.read_text(encoding="utf-8"))["reply"]
-        async with limit:
+        else:
+            session.asked[path] = asyncio.ensure_future(self._fetch(session, request, path))
+        return await session.asked[path]
+
+    async def _fetch(self, session: _Session, request: dict[str, Any], path: Path) -> str:
+        from openai import OpenAIError
+
+        async with session.limit:
             self.usage.calls += 1
             try:
-                completion = await client.chat.completions.create(**request)
-            except OpenAIError as error:
+                completion = await session.client.chat.completions.create(**request)
+            except (OpenAIError, ValueError) as error:  # ValueError: a reply that claims to be JSON and is not
                 raise JudgeError(f"{type(error).__name__}: {error}"[:300]) from None
-        if completion.usage is not None:
-            self.usage.prompt_tokens += completion.usage.prompt_tokens
-            self.usage.completion_tokens += completion.usage.completion_tokens
-        reply = completion.choices[0].message.content if completion.choices else None
-        if not reply:
-            raise JudgeError("an empty reply")
+        reply = _content(completion)
+        usage = completion.usage
+        if usage is not None:
+            self.usage.prompt_tokens += usage.prompt_tokens or 0
+            self.usage.completion_tokens += usage.completion_tokens or 0
         _write(path, {"reply": reply, "request": request})
         return reply
 
@@ -208,6 +223,17 @@ class Judge:
             timeout=self._config.timeout_s,
             max_retries=self._config.retries,
         )
+
+
+def _content(completion: Any) -> str:
+    """The text of a completion; the client takes whatever a server sends for one, so nothing is sure to be there."""
+    try:
+        reply = completion.choices[0].message.content if completion.choices else None
+    except (AttributeError, LookupError, TypeError):
+        raise JudgeError("the reply is no chat completion; does base_url end in /v1?") from None
+    if not isinstance(reply, str) or not reply:
+        raise JudgeError("an empty reply")
+    return reply
 
 
 def _fenced(text: str) -> str:

@@ -20,9 +20,9 @@ SAMPLE = Sample(id="s", problem_type="open-ended", problem="What is he doing?", 
 
 
 class Server:
-    """A judge that replies what `reply` says to (system, user) texts; an int is an HTTP error."""
+    """A judge that replies what `reply` says to (system, user) texts; an int is an HTTP error, bytes are sent as is."""
 
-    def __init__(self, reply: Callable[[str, str], str | int]) -> None:
+    def __init__(self, reply: Callable[[str, str], str | int | bytes]) -> None:
         server = self
         self.requests: list[dict] = []
         self.most_at_once = self.at_once = 0
@@ -40,7 +40,11 @@ class Server:
                 answer = reply(*(message["content"] for message in body["messages"]))
                 with server.lock:
                     server.at_once -= 1
-                message = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": answer}}
+                message = {
+                    "index": 0,
+                    "finish_reason": "stop",
+                    "message": {"role": "assistant", "content": str(answer)},
+                }
                 usage = {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14}
                 content = {
                     "id": "x",
@@ -50,7 +54,7 @@ class Server:
                     "choices": [message],
                     "usage": usage,
                 }
-                data = json.dumps(content).encode()
+                data = answer if isinstance(answer, bytes) else json.dumps(content).encode()
                 self.send_response(answer if isinstance(answer, int) else 200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(data)))
@@ -134,7 +138,9 @@ def test_a_reply_without_a_verdict_in_its_last_line_is_unscored(serve, tmp_path,
     assert judge.usage.failed == 1
 
 
-@pytest.mark.parametrize("reply", ["**VERDICT: 4**", "verdict: 4.", "so\n\nVERDICT:  4\n\n", "VERDICT: **4**"])
+@pytest.mark.parametrize(
+    "reply", ["**VERDICT: 4**", "verdict: 4.", "so\n\nVERDICT:  4\n\n", "VERDICT: **4**", "VERDICT: 4/10"]
+)
 def test_a_verdict_may_wear_marks(serve, tmp_path, reply):
     assert Judge(config(serve(lambda *_: reply), tmp_path)).grade([candidate("x")])[0].value == 0.4
 
@@ -229,3 +235,39 @@ def test_a_judge_that_cannot_tell_right_from_wrong_stops_the_run_before_it_start
             pytest.raises(UsageError, match=message),
         ):
             pool.check([SAMPLE])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>a page</html>",
+        b"not JSON",
+        b"[]",
+        b"{}",
+        b'"text"',
+        b'{"choices": null}',
+        b'{"choices": [{}]}',
+        b'{"choices": [{"message": {"content": null}}]}',
+        b'{"choices": [{"message": {"content": ["VERDICT: 5"]}}]}',
+    ],
+)
+def test_a_server_that_sends_no_completion_leaves_the_answer_unscored(serve, tmp_path, body):
+    judge = Judge(config(serve(lambda *_: body), tmp_path))
+    (score,) = judge.grade([candidate("He waters it")])
+    assert not score.is_scored
+    assert score.reason.startswith("judge m: ")
+    assert judge.usage.failed == 1
+
+
+def test_a_completion_without_its_token_counts_is_still_a_reply(serve, tmp_path):
+    body = b'{"choices": [{"message": {"content": "VERDICT: 5"}}], "usage": {"prompt_tokens": null}}'
+    (score,) = Judge(config(serve(lambda *_: body), tmp_path)).grade([candidate("He waters it")])
+    assert score.value == 0.5
+
+
+def test_the_same_answer_in_a_batch_is_asked_about_once(serve, tmp_path):
+    server = serve(grade_by_words)
+    judge = Judge(config(server, tmp_path))
+    scores = judge.grade([candidate("He waters it")] * 6 + [candidate("He sings")])
+    assert [score.value for score in scores] == [1.0] * 6 + [0.0]
+    assert (len(server.requests), judge.usage.calls, judge.usage.cached) == (2, 2, 5)
