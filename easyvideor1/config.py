@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,22 @@ from easyvideor1.types import FrameSpec, Modality
 Config = TypeVar("Config")
 
 
+def _check_range(section: str, config: object, *, low: float, high: float = math.inf, names: Sequence[str]) -> None:
+    """Raise UsageError for a number outside low <= value <= high (None and infinity pass where `high` is infinite)."""
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and not low <= value <= high:  # NaN is outside too
+            limits = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
+            raise UsageError(f"{section}.{name} must be {limits}, got {value}")
+
+
+def _check_positive(section: str, config: object, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and not value > 0:
+            raise UsageError(f"{section}.{name} must be above 0, got {value}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoraConfig:
     """Low-rank adapters in the language model; all other weights are frozen."""
@@ -28,6 +45,9 @@ class LoraConfig:
     """Scale of the adapters: they are multiplied by alpha / rank."""
     targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
     """Last part of the names of the layers that get one."""
+
+    def __post_init__(self) -> None:
+        _check_range("model.lora", self, low=1, names=("rank", "alpha"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +98,9 @@ class CacheConfig:
     """Size above which the entries unused for longest are removed; None: no limit."""
     deadline_s: float = 300.0
     """Wall time that decoding one file may take; then it is a bad sample, and its process is killed."""
+
+    def __post_init__(self) -> None:
+        _check_positive("cache", self, "max_bytes", "deadline_s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +153,16 @@ class RolloutConfig:
     rows_per_batch: int = 64
     """Sequences generated at once."""
 
+    def __post_init__(self) -> None:
+        _check_range("rollout", self, low=1, names=("n", "max_response_tokens", "rows_per_batch"))
+        _check_range("rollout", self, low=0, high=1, names=("top_p",))
+        _check_positive("rollout", self, "top_p")
+        if not 0 < self.temperature < math.inf:
+            raise UsageError(
+                f"rollout.temperature must be above 0, got {self.temperature}; at 0 all rollouts of a prompt are the "
+                "same, so that nothing can be learnt from comparing them (validation is greedy by itself)"
+            )
+
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeConfig:
@@ -177,6 +210,10 @@ class RewardConfig:
     """A language model as judge of some problem types; None: none."""
 
     def __post_init__(self) -> None:
+        _check_range("reward", self, low=0, high=1, names=("max_unscored_frac",))
+        _check_range("reward", self, low=0, names=("overlong_buffer_tokens",))
+        _check_range("reward", self, low=1, names=("workers", "memory_mb"))
+        _check_positive("reward", self, "deadline_s")
         if abs(sum(self.weights.values()) - 1.0) > 1e-6 or min(self.weights.values()) < 0:
             raise UsageError(
                 f"reward.weights must sum to 1, none negative, got {sum(self.weights.values()):g} "
@@ -216,12 +253,26 @@ class MixConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerConfig:
+    """AdamW, and the learning rate over the steps of the run."""
+
     learning_rate: float = 1e-6
+    """Of the step after the warm-up; from there on it follows the schedule."""
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: float = 0.01
     max_grad_norm: float = 1.0
+    """Longer gradients are scaled down to this norm; .inf: never."""
     warmup_steps: int = 0
+    """Steps over which the rate rises evenly to its full value, the first of them not at 0."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """linear and cosine fall to 0 at train.steps: the rate that a step after the last would have."""
+
+    def __post_init__(self) -> None:
+        _check_range("optimizer", self, low=0, names=("learning_rate", "weight_decay", "warmup_steps"))
+        _check_positive("optimizer", self, "max_grad_norm")
+        if self.learning_rate == math.inf:
+            raise UsageError("optimizer.learning_rate must be finite, got inf")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise UsageError(f"optimizer.betas must be at least 0 and below 1, got {list(self.betas)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,6 +285,10 @@ class StopConfig:
     """Share of the best average reward below which the average must not fall."""
     max_kl: float = 0.0
     """Largest KL from the reference model, or from the policy before the step, in nats per token."""
+
+    def __post_init__(self) -> None:
+        _check_range("train.stop", self, low=0, names=("zero_reward_steps", "max_kl"))
+        _check_range("train.stop", self, low=0, high=1, names=("collapse_frac",))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,10 +306,22 @@ class TrainConfig:
     validation_samples: int = 0
     """Further sampled responses per validation question, beside the greedy one."""
     checkpoint_every: int = 1
-    """Steps between checkpoints; a killed run loses the steps since the last one."""
+    """Steps between checkpoints; a killed run loses the steps since the last one. 0: only before the first and after
+    the last step, and where a validation is the best so far."""
     keep_checkpoints: int = 2
     """Newest checkpoints that are kept, beside the best one."""
     stop: StopConfig = field(default_factory=StopConfig)
+
+    def __post_init__(self) -> None:
+        _check_range("train", self, low=0, names=("steps", "validate_every", "validation_samples", "checkpoint_every"))
+        _check_range(
+            "train", self, low=1, names=("prompts_per_step", "updates_per_step", "tokens_per_row", "keep_checkpoints")
+        )
+        if self.updates_per_step > self.prompts_per_step:
+            raise UsageError(
+                f"train.updates_per_step={self.updates_per_step} is more than train.prompts_per_step="
+                f"{self.prompts_per_step}: each update needs a prompt of its own"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,9 @@ model) and the entropy bonus (gradients through the whole vocabulary). Each reci
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Literal
 
@@ -35,6 +36,7 @@ OfflineOldKind = Literal["current", "stored", "one"]
 
 NOT_OPTIONS = ("name", "paper")
 NOT_NEGATIVE = ("clip_low", "clip_high", "policy_weight", "offline_weight", "kl_coef", "entropy_coef", "refill_rounds")
+POSITIVE = ("shaping_gamma", "fixed_length", "pass_k", "pass_threshold")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,24 +94,66 @@ class Recipe:
     """Accuracy from which a response counts as passed, for the pass@k advantage."""
 
     def __post_init__(self) -> None:
+        self._check_numbers()
+        self._check_combinations()
+
+    def _check_numbers(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise UsageError(f"algorithm.options.{item.name} must be a finite number, got {value}")
         for name in NOT_NEGATIVE:
             if getattr(self, name) < 0:
                 raise UsageError(f"algorithm.options.{name} must not be negative, got {getattr(self, name)}")
-        if self.dual_clip is not None and self.dual_clip <= 1:
-            raise UsageError(f"algorithm.options.dual_clip must be above 1 (3 is usual), got {self.dual_clip}")
-        for name in ("shaping_gamma", "sampler_cap", "fixed_length", "pass_k"):
+        for name in POSITIVE:
             if getattr(self, name) is not None and getattr(self, name) <= 0:
                 raise UsageError(f"algorithm.options.{name} must be above 0, got {getattr(self, name)}")
+        if self.clip_low > 1:
+            raise UsageError(f"algorithm.options.clip_low must be at most 1 (no lower bound), got {self.clip_low}")
+        if self.dual_clip is not None and self.dual_clip <= 1:
+            raise UsageError(f"algorithm.options.dual_clip must be above 1 (3 is usual), got {self.dual_clip}")
+        if self.sampler_cap is not None and self.sampler_cap < 1:
+            raise UsageError(
+                f"algorithm.options.sampler_cap must be at least 1 (2 is usual), got {self.sampler_cap}; below 1 it "
+                "would weaken tokens on which the engine and the trainer agree"
+            )
+        if self.pass_threshold > 1:
+            raise UsageError(
+                f"algorithm.options.pass_threshold must be at most 1, got {self.pass_threshold}: accuracy is never more"
+            )
+
+    def _check_combinations(self) -> None:
         if self.ratio in ("sequence", "trajectory") and self.average != "sequence":
             # Each token carries its sequence's whole term, so any other average would count long responses many times.
             raise UsageError(
                 f"algorithm.options: ratio '{self.ratio}' needs average 'sequence', got '{self.average}'; "
                 "ratio 'sequence_token' allows every average"
             )
-
-        if self.advantage in ("gdpo", "pass_at_k") and self.kl_coef and self.kl_in == "reward":
+        if self.advantage in ("gdpo", "pass_at_k", "one") and self.kl_coef and self.kl_in == "reward":
             raise UsageError(
                 f"algorithm.options.kl_in: advantage '{self.advantage}' has no single reward for the KL; use loss"
+            )
+        if self.advantage in ("gdpo", "one") and self.drop_equal_groups:
+            raise UsageError(
+                f"algorithm.options.drop_equal_groups: with advantage '{self.advantage}' a group learns even where its "
+                "rewards are all equal; set it to false"
+            )
+        if not (self.policy_weight or self.offline_weight):
+            raise UsageError("algorithm.options: policy_weight and offline_weight are both 0, so nothing trains")
+        if self.advantage == "one" and self.policy_weight:
+            raise UsageError(
+                "algorithm.options.advantage: 'one' makes wrong responses as likely as right ones; it is for stored "
+                "trajectories alone: set policy_weight to 0, or choose an advantage that compares"
+            )
+        if self.advantage != "one" and not self.policy_weight:
+            raise UsageError(
+                f"algorithm.options.policy_weight: at 0 nothing is sampled, so advantage '{self.advantage}' has "
+                "nothing to compare stored trajectories with; use algorithm.name sft, or a weight above 0"
+            )
+        if self.loss == "cross_entropy" and self.policy_weight:
+            raise UsageError(
+                "algorithm.options.loss: 'cross_entropy' imitates sampled responses, right or wrong; it is for stored "
+                "trajectories: set offline_loss instead"
             )
 
     @property
@@ -135,11 +179,17 @@ class Recipe:
     def needs_policy_rollouts(self) -> bool:
         return self.policy_weight > 0
 
+    @property
+    def losses(self) -> set[str]:
+        """Of the tokens that train."""
+        return ({self.loss} if self.policy_weight else set()) | ({self.offline_loss} if self.offline_weight else set())
+
 
 _RECIPES = (
     # The paper adds a k3 KL of 0.04 to the loss.
     Recipe(name="grpo", paper="arXiv:2402.03300", average="sequence"),
     # The paper's average is over the tokens of a group; this one is over the batch, as its authors' own code does.
+    # Its soft punishment of long responses is a reward part: reward.overlong_buffer_tokens.
     Recipe(name="dapo", paper="arXiv:2503.14476", clip_high=0.28, drop_equal_groups=True),
     Recipe(name="dr_grpo", paper="arXiv:2503.20783", advantage="centered", average="fixed"),
     Recipe(name="gspo", paper="arXiv:2507.18071", ratio="sequence", average="sequence", clip_low=3e-4, clip_high=4e-4),
@@ -184,11 +234,28 @@ _RECIPES = (
 ALGORITHMS: Mapping[str, Recipe] = MappingProxyType({item.name: item for item in _RECIPES})
 
 
+USED: Mapping[str, tuple[Callable[[Recipe], bool], str]] = {
+    "ratio": (lambda it: bool({"clip", "cispo"} & it.losses), "it needs a loss of clip or cispo"),
+    "clip_low": (lambda it: bool({"clip", "cispo"} & it.losses), "it needs a loss of clip or cispo"),
+    "clip_high": (lambda it: bool({"clip", "cispo"} & it.losses), "it needs a loss of clip or cispo"),
+    "dual_clip": (lambda it: it.dual_clip is None or "clip" in it.losses, "it needs a loss of clip"),
+    "shaping_gamma": (lambda it: "shaped" in it.losses, "set offline_loss to shaped"),
+    "fixed_length": (lambda it: it.fixed_length is None or it.average == "fixed", "set average to fixed"),
+    "refill_rounds": (lambda it: it.drop_equal_groups, "set drop_equal_groups to true"),
+    "kl_kind": (lambda it: it.needs_reference, "set kl_coef above 0"),
+    "kl_in": (lambda it: it.needs_reference, "set kl_coef above 0"),
+    "pass_k": (lambda it: it.advantage == "pass_at_k", "set advantage to pass_at_k"),
+    "pass_threshold": (lambda it: it.advantage == "pass_at_k", "set advantage to pass_at_k"),
+}
+"""Option -> whether a recipe makes use of it, and what would make it do so."""
+
+
 def recipe(config: AlgorithmConfig) -> Recipe:
     """The named recipe with the configured options put over its defaults.
 
     Raises:
-        UsageError: unknown algorithm or option (with the nearest name), or a value that does not fit.
+        UsageError: unknown algorithm or option (with the nearest name), a value that does not fit, or an option that
+            would have no effect.
     """
     if config.name not in ALGORITHMS:
         near = difflib.get_close_matches(config.name, ALGORITHMS, n=1)
@@ -198,4 +265,11 @@ def recipe(config: AlgorithmConfig) -> Recipe:
         if name in config.options:
             raise UsageError(f"algorithm.options.{name} cannot be set; remove it")
     tree = {**to_tree(ALGORITHMS[config.name]), **config.options}
-    return build(Recipe, tree, where=f"algorithm '{config.name}'", path="algorithm.options")
+    made = build(Recipe, tree, where=f"algorithm '{config.name}'", path="algorithm.options")
+    for name, (is_used, remedy) in USED.items():
+        if name in config.options and not is_used(made):
+            raise UsageError(
+                f"algorithm.options.{name} has no effect on algorithm '{config.name}' as it is set: {remedy}, or "
+                f"remove {name}"
+            )
+    return made

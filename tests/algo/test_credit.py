@@ -63,11 +63,14 @@ def near(expected):
         ("reinforce_plus_plus", [x / ((0.22 / 3) ** 0.5 + 1e-4) for x in (-0.2, 0.4, -0.1, -0.1)]),
         # Centered in their groups: -0.3 0.3 0 0, sample deviation sqrt(0.06).
         ("reinforce_plus_plus_baseline", [-0.3 / (0.06**0.5 + 1e-4), 0.3 / (0.06**0.5 + 1e-4), 0.0, 0.0]),
-        ("one", [1.0, 1.0, 1.0, 1.0]),
     ],
 )
 def test_each_advantage_by_hand(advantage, expected):
     assert credit([group([0.1, 0.7]), group([0.2, 0.2])], make(advantage=advantage)) == near(expected)
+
+
+def test_imitation_gives_every_response_the_same():
+    assert credit([group([0.1, 0.7])], ALGORITHMS["sft"]) == [1.0, 1.0]
 
 
 def test_remax_takes_the_greedy_score_of_each_group():

@@ -20,7 +20,9 @@ def test_every_recipe_can_be_named_and_cites_its_source():
 
 
 def test_options_override_the_recipe():
-    changed = recipe(AlgorithmConfig(name="dapo", options={"clip_high": 1, "dual_clip": 3, "kl_kind": "k2"}))
+    changed = recipe(
+        AlgorithmConfig(name="dapo", options={"clip_high": 1, "dual_clip": 3, "kl_coef": 0.1, "kl_kind": "k2"})
+    )
     assert (changed.clip_high, changed.dual_clip, changed.kl_kind, changed.average) == (1.0, 3.0, "k2", "token")
     assert changed.clip_low == ALGORITHMS["dapo"].clip_low
 
@@ -35,7 +37,24 @@ def test_options_override_the_recipe():
         ("grpo", {"name": "dapo"}, r"algorithm\.options\.name cannot be set"),
         ("grpo", {"clip_low": -0.1}, "clip_low must not be negative"),
         ("grpo", {"dual_clip": 0.5}, "dual_clip must be above 1"),
-        ("grpo", {"sampler_cap": 0}, "sampler_cap must be above 0"),
+        ("grpo", {"sampler_cap": 0.5}, "sampler_cap must be at least 1"),
+        ("grpo", {"kl_coef": float("nan")}, r"algorithm\.options\.kl_coef must be a finite number"),
+        ("grpo", {"clip_low": 1.5}, "clip_low must be at most 1"),
+        ("grpo", {"advantage": "pass_at_k", "pass_k": 0}, "pass_k must be above 0"),
+        ("grpo", {"advantage": "pass_at_k", "pass_threshold": 2}, "pass_threshold must be at most 1"),
+        ("gdpo", {"drop_equal_groups": True}, "with advantage 'gdpo' a group learns even where its rewards are all"),
+        ("sft", {"kl_coef": 0.1, "kl_in": "reward"}, "'one' has no single reward for the KL"),
+        ("sft", {"offline_weight": 0}, "nothing trains"),
+        ("sft", {"policy_weight": 1}, "wrong responses as likely as right ones"),
+        ("grpo", {"policy_weight": 0}, "nothing to compare stored trajectories with; use algorithm.name sft"),
+        ("grpo", {"loss": "cross_entropy"}, "set offline_loss instead"),
+        ("grpo", {"kl_in": "reward"}, "kl_in has no effect .*: set kl_coef above 0, or remove kl_in"),
+        ("grpo", {"pass_k": 2}, "pass_k has no effect .*: set advantage to pass_at_k"),
+        ("grpo", {"shaping_gamma": 0.2}, "shaping_gamma has no effect .*: set offline_loss to shaped"),
+        ("grpo", {"fixed_length": 100}, "fixed_length has no effect .*: set average to fixed"),
+        ("grpo", {"refill_rounds": 2}, "refill_rounds has no effect .*: set drop_equal_groups to true"),
+        ("cispo", {"dual_clip": 3}, "dual_clip has no effect .*: it needs a loss of clip"),
+        ("sft", {"clip_high": 0.3}, "clip_high has no effect on algorithm 'sft'"),
         ("gspo", {"average": "token"}, "ratio 'sequence' needs average 'sequence', got 'token'"),
         ("gdpo", {"kl_coef": 0.1, "kl_in": "reward"}, "'gdpo' has no single reward for the KL"),
     ],

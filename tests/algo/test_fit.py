@@ -1,0 +1,53 @@
+"""A recipe that cannot work with the rest of a configuration is refused before anything is loaded."""
+
+import pytest
+
+from easyvideor1.algo.fit import fitting_recipe
+from easyvideor1.algo.recipes import ALGORITHMS
+from easyvideor1.config import RunConfig, apply_overrides, build
+from easyvideor1.errors import UsageError
+
+
+def config(*overrides) -> RunConfig:
+    tree = {
+        "out": "run",
+        "model": {"path": "model"},
+        "data": {"train": [{"path": "train.jsonl"}]},
+        "cache": {"dir": "cache"},
+        "train": {"steps": 1},
+    }
+    return build(RunConfig, apply_overrides(tree, overrides), where="test")
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_named_recipe_fits_a_usual_run(name):
+    assert fitting_recipe(config(f"algorithm.name={name}", "mix.enable=true")) == ALGORITHMS[name]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["algorithm.name=sft"], r"learns from stored trajectories: set mix\.enable=true"),
+        (["algorithm.options={offline_weight: 0.5}"], r"offline_weight is about stored .*: set mix\.enable=true"),
+        (["rollout.n=1"], r"rollout\.n=1: advantage 'grpo' compares the rollouts of a prompt; use 2 or more"),
+        (["algorithm.options={advantage: pass_at_k, pass_k: 8}"], r"pass_k=8 must be below rollout\.n=8"),
+        (["train.stop.max_kl=0.1"], "nothing measures a KL in this run"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_a_remedy(overrides, message):
+    with pytest.raises(UsageError, match=message):
+        fitting_recipe(config(*overrides))
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["rollout.n=1", "algorithm.name=remax"],
+        ["rollout.n=1", "algorithm.name=reinforce_plus_plus"],
+        ["algorithm.options={advantage: pass_at_k, pass_k: 7}"],
+        ["train.stop.max_kl=0.1", "algorithm.options={kl_coef: 0.01}"],
+        ["train.stop.max_kl=0.1", "train.updates_per_step=2"],
+    ],
+)
+def test_what_works_is_not_refused(overrides):
+    fitting_recipe(config(*overrides))
