@@ -24,7 +24,7 @@ MAY_IMPORT = {
 MAY_IMPORT["demo"] = MAY_IMPORT["cli"] = BASE | set(MAY_IMPORT) | {"demo"}
 ONE_DOOR = {
     "vllm": {"rollout/vllm.py"},
-    "av": {"video/probe.py", "video/pyav_decoder.py", "demo/clips.py"},
+    "av": {"video/container.py", "video/packets.py", "video/pyav_decoder.py", "demo/clips.py"},
     "torchcodec": {"video/torchcodec_decoder.py"},
     "ray": {"video/ray_tasks.py"},
     "matplotlib": {"report/plots.py"},

@@ -20,16 +20,8 @@ import numpy as np
 from easyvideor1.errors import MediaError
 from easyvideor1.types import MediaPlan
 from easyvideor1.video.canvas import TIME_TOLERANCE_S, Canvas
-from easyvideor1.video.probe import (
-    NO_TIME,
-    Orientation,
-    Packets,
-    be_strict,
-    frames_from_start,
-    opened,
-    orientation_of,
-    scan,
-)
+from easyvideor1.video.container import Orientation, be_strict, frames_from_start, opened
+from easyvideor1.video.packets import NO_TIME, Packets, scan
 from easyvideor1.video.sampling import video_header
 from easyvideor1.video.source import Source
 
@@ -39,15 +31,15 @@ NO_STRETCH = (-1, -1)
 def draw(source: Source, plan: MediaPlan, canvas: Canvas, *, threads: int) -> None:
     """Put the wanted frames of a video file on the canvas."""
     packets = scan(source)
-    times_s = video_header(plan.media, source).times_s
-    if len(times_s) != len(packets.shown) or not _is_as_planned(plan, times_s):
+    header = video_header(plan.media, source)
+    if len(header.times_s) != len(packets.shown) or not _is_as_planned(plan, header.times_s):
         raise MediaError("the file is not the one that was planned", where=source.name, remedy="plan it again")
     if packets.has_times and not packets.is_cut and not plan.spec.deinterlace:
-        _draw_jumping(source, packets, canvas, threads=threads)
+        _draw_jumping(source, packets, canvas, RgbConverter(header.orientation), threads=threads)
     if packets.has_times and canvas.missing:
-        _draw_from_start(source, packets, canvas, threads=threads, is_strict=True)
+        _draw_from_start(source, packets, canvas, RgbConverter(header.orientation), threads=threads, is_strict=True)
     if not packets.has_times or canvas.is_too_empty:
-        _draw_from_start(source, packets, canvas, threads=threads, is_strict=False)
+        _draw_from_start(source, packets, canvas, RgbConverter(header.orientation), threads=threads, is_strict=False)
 
 
 def _is_as_planned(plan: MediaPlan, times_s: np.ndarray) -> bool:
@@ -63,13 +55,13 @@ def _by_time(packets: Packets, numbers: list[int]) -> dict[int, int]:
     return {int(packets.pts[packets.shown[number]]): number for number in numbers}
 
 
-def _draw_jumping(source: Source, packets: Packets, canvas: Canvas, *, threads: int) -> None:
+def _draw_jumping(source: Source, packets: Packets, canvas: Canvas, to_rgb: RgbConverter, *, threads: int) -> None:
     """Decode only the stretches between a key frame and the last frame wanted after it."""
     wanted = _by_time(packets, canvas.missing)
     stretches = iter(_stretches(packets, list(wanted.values())))
     start, stop = next(stretches)
     with opened(source) as (container, stream):
-        context, to_rgb = stream.codec_context, RgbConverter()
+        context = stream.codec_context
         context.thread_type, context.thread_count = "AUTO", threads
         be_strict(stream)
         try:
@@ -110,11 +102,12 @@ def _draw(frames: list[av.VideoFrame], wanted: dict[int, int], canvas: Canvas, t
             to_rgb.draw(frame, number, canvas)
 
 
-def _draw_from_start(source: Source, packets: Packets, canvas: Canvas, *, threads: int, is_strict: bool) -> None:
+def _draw_from_start(
+    source: Source, packets: Packets, canvas: Canvas, to_rgb: RgbConverter, *, threads: int, is_strict: bool
+) -> None:
     """Decode everything up to the last missing frame; where packets have no times, frames are counted."""
     missing = set(canvas.missing)
     by_time = _by_time(packets, canvas.missing)
-    to_rgb = RgbConverter()
     with opened(source) as (container, stream):
         # with one thread an error is reported for the packet that caused it
         stream.codec_context.thread_count = 1 if is_strict else threads
@@ -174,17 +167,16 @@ def _graph(frame: av.VideoFrame, step: tuple[str, str]) -> av.filter.Graph:
 class RgbConverter:
     """8-bit RGB as the ffmpeg program makes it: through a filter graph, which knows interlacing and bit depth."""
 
-    def __init__(self) -> None:
+    def __init__(self, orientation: Orientation) -> None:
+        # Of the whole file: asked of every frame, some would have none, and its side data keeps memory for long.
+        self.orientation = orientation
         self.layout: tuple = ()
         self.graph: av.filter.Graph | None = None
-        self.orientation = Orientation()
 
     def draw(self, frame: av.VideoFrame, number: int, canvas: Canvas) -> None:
-        layout = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range, frame.rotation)
+        layout = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range)
         if self.graph is None or layout != self.layout:
             self.layout, self.graph = layout, _graph(frame, ("format", "rgb24"))
-            # Not for every frame: asking for side data ties a frame into a cycle, which keeps its memory for long.
-            self.orientation = orientation_of(frame)
         self.graph.vpush(frame)
         rgb = self.graph.vpull()
         plane = rgb.planes[0]

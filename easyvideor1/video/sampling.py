@@ -28,11 +28,13 @@ from easyvideor1.video.resize import RESIZE_RULE
 from easyvideor1.video.source import Source, identity, locate
 from easyvideor1.video.stills import animation_delays_s, picture_header
 
-DECODER_RULE = "pyav-1"
+DECODER_RULE = "pyav-2"
 """Part of the cache key; count it up when decoding gives other pixels or times for some file."""
 MAX_ASPECT = 200
 """Longest side over shortest, as in qwen-vl-utils."""
 EPSILON_S = 1e-6
+ROUNDING = 1e-6
+"""A number of frames that is this little below a whole one is that one."""
 
 CLIP = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 HALF = (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)
@@ -282,7 +284,8 @@ def num_frames(available: int, *, wanted: float, spec: FrameSpec, temporal_patch
     if available < least and available <= spec.max_frames:
         return available
     most = math.floor(spec.max_frames / temporal_patch) * temporal_patch
-    whole = math.floor(min(max(wanted, least), most, available) / temporal_patch) * temporal_patch
+    count = min(max(wanted, least), most, available)
+    whole = math.floor(count / temporal_patch + ROUNDING) * temporal_patch
     return whole or min(available, spec.max_frames, temporal_patch)
 
 

@@ -60,7 +60,7 @@ class Source:
         is_picture = (
             head.startswith((b"\xff\xd8\xff", b"\x89PNG\r\n", b"BM", b"II*\0", b"MM\0*", b"P5\n", b"P6\n"))
             or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
-            or head[4:12] in (b"ftypavif", b"ftypheic", b"ftypmif1")
+            or head[4:12] in (b"ftypavif", b"ftypavis", b"ftypheic", b"ftypmif1")
         )
         return "picture" if is_picture else "video"
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image, ImageOps, ImageSequence
+from PIL import Image, ImageOps, ImageSequence, UnidentifiedImageError
 
 from easyvideor1.errors import MediaError
 from easyvideor1.video.source import Source, first_bytes, remembered
@@ -38,9 +39,12 @@ def picture_header(source: Source) -> Picture:
     """
     with _opened(source) as image:
         width, height = image.size
-        if image.getexif().get(EXIF_ORIENTATION, 1) >= 5:
+        # of a TIFF file Pillow gives the upright size at once
+        if image.format != "TIFF" and image.getexif().get(EXIF_ORIENTATION, 1) >= 5:
             width, height = height, width
-        num_frames = getattr(image, "n_frames", 1) if image.format in ANIMATED_FORMATS else 1
+        num_frames = 1
+        if image.format in ANIMATED_FORMATS:
+            num_frames = max(1, getattr(image, "n_frames", 1) - _num_hidden(image))
         return Picture(width=width, height=height, format=image.format or "?", num_frames=num_frames)
 
 
@@ -53,17 +57,29 @@ def read_picture(source: Source) -> np.ndarray:
 @remembered(256)
 def animation_delays_s(source: Source) -> tuple[float, ...]:
     """How long each frame of an animated picture is shown; browsers show a frame of delay 0 for 0.1 s."""
+    delays_ms = []
     with _opened(source) as image:
-        delays_ms = [frame.info.get("duration", 0) for frame in ImageSequence.Iterator(image)]
+        for frame in _shown(image):
+            frame.load()  # WebP and AVIF tell the delay of a frame only with its pixels
+            delays_ms.append(frame.info.get("duration", 0))
     return tuple((delay or 100) / 1000 for delay in delays_ms)
 
 
 def read_animation(source: Source, wanted: frozenset[int]) -> Iterator[tuple[int, np.ndarray]]:
     """(number, uint8 [H, W, 3]) of the wanted frames of an animated picture, in order."""
     with _opened(source) as image:
-        for number, frame in enumerate(ImageSequence.Iterator(image)):
+        for number, frame in enumerate(_shown(image)):
             if number in wanted:
                 yield number, _upright_rgb(frame)
+
+
+def _shown(image: Image.Image) -> Iterator[Image.Image]:
+    """The frames of an animation, without the picture that a PNG file holds for programs that show no animations."""
+    return itertools.islice(ImageSequence.Iterator(image), _num_hidden(image), None)
+
+
+def _num_hidden(image: Image.Image) -> int:
+    return int(getattr(image, "default_image", False))
 
 
 @contextmanager
@@ -75,11 +91,14 @@ def _opened(source: Source) -> Iterator[Image.Image]:
             with Image.open(file) as image:
                 yield image
     except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+        problem = "of no known format" if isinstance(error, UnidentifiedImageError) else str(error)
         start = first_bytes(source)
-        raise MediaError(f"not a readable picture: {error}; it begins with {start}", where=source.name) from None
+        raise MediaError(f"not a readable picture: {problem}; it begins with {start}", where=source.name) from None
 
 
 def _upright_rgb(image: Image.Image) -> np.ndarray:
+    if image.mode == "F":
+        raise ValueError("floating-point pixels have no known range")
     if image.mode.startswith("I;16") or image.mode == "I":
         # Pillow would clip 16-bit grey at 255 instead of scaling it.
         grey = np.asarray(image, dtype=np.float32) / 257.0

@@ -14,7 +14,8 @@ import numpy as np
 from easyvideor1.errors import MediaError, UsageError
 from easyvideor1.types import MediaPlan
 from easyvideor1.video.canvas import TIME_TOLERANCE_S, Canvas
-from easyvideor1.video.probe import first_orientation, opened, scan
+from easyvideor1.video.container import first_orientation, opened
+from easyvideor1.video.packets import scan
 from easyvideor1.video.source import Source
 
 REMEDY = "use backend pyav"

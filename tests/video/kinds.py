@@ -156,6 +156,73 @@ def remuxed(source: Make, name: str, *, shift_s: float = 0.0, skip_keys: int = 0
     return make
 
 
+def stamped(name: str, times_ms: list[int]) -> Make:
+    """Packets with these times, whatever they are; frames whose number is their place."""
+
+    def make(folder: Path) -> Path:
+        path = folder / name
+        base = Fraction(1, 1000)
+        with av.open(str(path), "w") as container:
+            stream = container.add_stream("mjpeg", rate=10)
+            stream.width, stream.height, stream.pix_fmt = 96, 64, "yuvj420p"
+            stream.codec_context.time_base = base
+            for number, time_ms in enumerate(times_ms):
+                frame = av.VideoFrame.from_ndarray(numbered(number), "rgb24")
+                frame.pts, frame.time_base = 100 * number, base
+                for packet in stream.encode(frame):
+                    packet.pts = packet.dts = time_ms
+                    packet.time_base = base
+                    container.mux(packet)
+        return path
+
+    return make
+
+
+def filtered(source: Make, name: str, rule: str) -> Make:
+    """The same packets through a bitstream filter: another header, the same pictures."""
+
+    def make(folder: Path) -> Path:
+        path = folder / name
+        with av.open(str(source(folder))) as reader, av.open(str(path), "w") as writer:
+            stream = reader.streams.video[0]
+            bitstream = av.BitStreamFilterContext(rule, stream)
+            out = writer.add_stream_from_template(stream)
+            for packet in reader.demux(stream):
+                for changed in bitstream.filter(packet if packet.size else None):
+                    changed.stream = out
+                    writer.mux(changed)
+        return path
+
+    return make
+
+
+def joined(first: Make, second: Make, name: str) -> Make:
+    """One file after the other, as recorders and download programs join the pieces of a transport stream."""
+
+    def make(folder: Path) -> Path:
+        path = folder / name
+        path.write_bytes(first(folder).read_bytes() + second(folder).read_bytes())
+        return path
+
+    return make
+
+
+def picture_with(name: str, *, turned: bool = False, mode: str = "RGB", **options) -> Make:
+    """A still with an EXIF orientation that turns it upright, or in another colour mode."""
+
+    def make(folder: Path) -> Path:
+        picture = Image.fromarray(numbered(0)).convert(mode)
+        if turned:
+            exif = Image.Exif()
+            exif[0x0112] = 6
+            picture, options["exif"] = picture.transpose(Image.Transpose.ROTATE_90), exif
+        path = folder / name
+        picture.save(path, **options)
+        return path
+
+    return make
+
+
 def two_sizes(folder: Path) -> Path:
     """A small stream first, the larger one second."""
     path = folder / "two_streams.mp4"
@@ -302,6 +369,9 @@ CODECS = [
     Kind(name="mpeg-4 in avi", make=clip("m.avi", codec="mpeg4", codec_options=RATE)),
     Kind(name="mpeg-4 in mp4", make=clip("m.mp4", codec="mpeg4", codec_options=RATE | {"bf": "2"})),
     Kind(name="h264 in avi, no times", make=x264("no_pts.avi", bf="2", g="12")),
+    Kind(name="h264 in asf, no times", make=x264("no_pts.asf", bf="3", g="12", **{"x264-params": "b-adapt=0"})),
+    Kind(name="bare h264", make=x264("bare.h264", bf="2", g="12"), times_s=EVEN),
+    Kind(name="bare hevc", make=clip("bare.hevc", codec="libx265", codec_options=X265), times_s=EVEN),
     Kind(name="motion jpeg", make=clip("j.avi", codec="mjpeg", pix_fmt="yuvj420p")),
     Kind(name="flash", make=clip("f.flv", codec="flv", codec_options=RATE)),
     Kind(name="windows media", make=clip("w.wmv", codec="wmv2", codec_options=RATE)),
@@ -340,6 +410,23 @@ TIMES = [
         make=clip("offset.ts", codec="mpeg2video", container_options={"output_ts_offset": "100"}),
         times_s=EVEN,
     ),
+    Kind(
+        name="joined transport streams",
+        make=joined(x264("j0.ts", bf="2"), x264("j1.ts", bf="2"), "j.ts"),
+        verdict="warn",
+        says="damaged packets",
+        number=lambda t: 10 * t % 30,
+        times_s=(0.0, 0.5, 1.1, 1.6, 2.1, 2.7, 3.2, 3.8, 4.3, 4.8, 5.4, 5.9),
+    ),
+    Kind(name="a time twice", make=stamped("twice.mkv", [*range(0, 1000, 100), 900, *range(1100, 2000, 100)])),
+    Kind(name="no time moves", make=stamped("still.mkv", [0] * 20)),
+    Kind(name="times below 0", make=stamped("below.mkv", list(range(-1000, 1000, 100)))),
+    Kind(
+        name="a long gap",
+        make=stamped("gap.mkv", [0, 100, 200, 300, 400_000, 400_100]),
+        number=None,
+        times_s=(0.0, 0.1, 0.2, 0.3, 400.0, 400.1),
+    ),
     Kind(name="wrapping clock", make=remuxed(x264("w0.ts"), "wrap.ts", shift_s=95_442.0), times_s=EVEN),
     Kind(
         name="edit list",
@@ -353,6 +440,28 @@ TIMES = [
         number=None,
         times_s=(0.0, 0.3, 1.0, 1.1),
     ),
+    Kind(
+        name="uneven webp",
+        make=animation("b.webp", [100, 100, 100, 700, 100, 900], lossless=True),
+        verdict="warn",
+        says="animated WEBP",
+        number=None,
+        times_s=(0.0, 0.3, 1.0, 1.1),
+    ),
+    Kind(
+        name="animated avif",
+        make=animation("a.avif", 100, quality=100, subsampling="4:4:4"),
+        verdict="warn",
+        says="animated AVIF",
+        times_s=(0.0, 0.6, 1.3, 1.9),
+    ),
+    Kind(
+        name="animated png with another picture before",
+        make=animation("hidden.png", 100, default_image=True),
+        verdict="warn",
+        says="animated PNG",
+        number=lambda t: 10 * t + 1,
+    ),
     Kind(name="animated webp", make=animation("a.webp", 100, lossless=True), verdict="warn", says="animated WEBP"),
     Kind(name="animated png", make=animation("a.png", 100), verdict="warn", says="animated PNG"),
 ]
@@ -362,6 +471,25 @@ SHAPES = [
     Kind(name="upside down", make=turned("r180.mp4", 2, 180, width=96, height=64)),
     Kind(name="mirrored", make=mirrored),
     Kind(name="wide pixels", make=clip("sar.mp4", aspect=Fraction(2)), size=(64, 192)),
+    Kind(
+        name="wide pixels said by the stream",
+        make=x264("vui.mp4", **{"x264-params": "sar=2/1"}),
+        size=(64, 192),
+    ),
+    Kind(
+        name="cropped by the stream",
+        make=clip("crop.mp4", width=128, codec_options=X264 | {"x264-params": "crop-rect=0,0,32,0"}),
+        is_upright=False,
+    ),
+    Kind(
+        name="turned by the stream",
+        make=filtered(
+            clip("sei0.ts", width=64, height=96, codec_options=X264),
+            "sei1.ts",
+            "h264_metadata=display_orientation=insert:rotate=90",
+        ),
+        is_upright=False,
+    ),
     Kind(name="odd size", make=clip("odd.mp4", width=97, height=65, pix_fmt="yuv444p")),
     Kind(
         name="tiny",
@@ -470,6 +598,25 @@ NAMES = [
         times_s=(0.0,),
     ),
     Kind(name="jpeg", make=still("p.jpg", "JPEG"), verdict="warn", says="still picture", times_s=(0.0,)),
+    Kind(
+        name="jpeg 2000", make=picture_with("p.jp2"), verdict="error", says="j2k_pipe|a picture of a kind", number=None
+    ),
+    Kind(
+        name="targa", make=picture_with("p.tga"), verdict="error", says="a picture of a kind|not a video", number=None
+    ),
+    Kind(
+        name="turned tiff",
+        make=picture_with("t.tif", turned=True),
+        verdict="warn",
+        says="still picture",
+        times_s=(0.0,),
+    ),
+    Kind(
+        name="list of files",
+        make=bytes_of(b"ffconcat version 1.0\nfile a.mp4\n", "cat.mp4"),
+        verdict="error",
+        says="list of other files|not a video",
+    ),
     Kind(name="broken link", make=broken_link, verdict="error", says="gone.mp4: a link whose target is missing"),
     Kind(name="missing", make=lambda folder: folder / "nowhere.mp4", verdict="error", says="No such file"),
     Kind(name="folder named mp4", make=empty_folder, verdict="error", says="without pictures"),
