@@ -6,13 +6,13 @@ import argparse
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from easyvideor1.config import RewardConfig
 from easyvideor1.data.schema import read_rows, read_samples
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.rewards import router
@@ -49,15 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    with ExitStack() as stack:
-        pool = stack.enter_context(
-            RewardPool(
-                thinking=args.thinking,
-                rewards=dict(map(_own_reward, args.reward)),
-                workers=args.workers,
-                deadline_s=args.deadline,
-            )
-        )
+    rewards = dict(map(_own_reward, args.reward))
+    config = RewardConfig(rewards=rewards, workers=args.workers, deadline_s=args.deadline)
+    with RewardPool.from_config(config, thinking=args.thinking, max_response_tokens=0) as pool:
         if args.action == "score":
             return _score(Path(args.data), Path(args.out), pool)
         return _test(Path(args.data), pool)
@@ -71,6 +65,8 @@ def _own_reward(word: str) -> tuple[str, str]:
 
 
 def _score(cases: Path, out: Path, pool: RewardPool) -> int:
+    if not out.parent.is_dir():
+        raise UsageError(f"--out {out}: the folder {out.parent} does not exist; make it first")
     rows = list(read_rows(cases))
     errors: dict[int, str] = {}
     items: dict[int, tuple[Sample, str]] = {}
@@ -84,8 +80,8 @@ def _score(cases: Path, out: Path, pool: RewardPool) -> int:
             items[index] = (sample, _text(row["response"]))
     scores = dict(zip(items, pool.score(list(items.values())), strict=True))
     results = [
-        _failed(row, errors[index]) if index in errors else _result(row, scores[index])
-        for index, (_, row) in enumerate(rows)
+        _failed(row, errors[index]) if index in errors else _result(row, scores[index], where=where)
+        for index, (where, row) in enumerate(rows)
     ]
     with out.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(result, ensure_ascii=False) + "\n" for result in results)
@@ -122,30 +118,40 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _result(row: Mapping[str, Any], score: Score) -> dict[str, Any]:
+def _result(row: Mapping[str, Any], score: Score, *, where: str) -> dict[str, Any]:
     if not score.is_scored:
         return _failed(row, score.reason, status="unscored")
     parts = dict(score.parts)
     weights = {
-        "accuracy": row.get("accuracy_weight", router.WEIGHTS["accuracy"]),
-        "format": row.get("format_weight", router.WEIGHTS["format"]),
+        name: _number(row, f"{name}_weight", where=where, default=weight) for name, weight in router.WEIGHTS.items()
     }
-    length = row.get("response_length")
     return {
         "id": row.get("id"),
         **parts,
         "overall": sum(weight * parts[name] for name, weight in weights.items()),
-        "overlong": None
-        if length is None
-        else overlong_part(
-            length,
-            max_tokens=row["max_response_length"],
-            buffer_tokens=row.get("overlong_buffer_length", 0),
-        ),
+        "overlong": _overlong(row, where=where),
         "status": score.status,
         "reason": score.reason,
         "parsed": score.parsed,
     }
+
+
+def _overlong(row: Mapping[str, Any], *, where: str) -> float | None:
+    """The length part of a case that brings its length in tokens."""
+    if row.get("response_length") is None:
+        return None
+    return overlong_part(
+        _number(row, "response_length", where=where),
+        max_tokens=_number(row, "max_response_length", where=where),
+        buffer_tokens=_number(row, "overlong_buffer_length", where=where, default=0),
+    )
+
+
+def _number(row: Mapping[str, Any], name: str, *, where: str, default: float | None = None) -> Any:
+    value = row.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise DataError(f"must be a number, got {value!r}", where=where, field=name, remedy="mend the row")
+    return value
 
 
 def _failed(row: Mapping[str, Any], reason: str, *, status: str = "error") -> dict[str, Any]:

@@ -85,10 +85,14 @@ class Judge:
     """Grades answers against references, many at a time.
 
     Raises:
-        UsageError: the client is not installed, or the file of the key cannot be read.
+        UsageError: a setting cannot work, the client is not installed, or the file of the key cannot be read.
     """
 
     def __init__(self, config: JudgeConfig) -> None:
+        if config.concurrency < 1 or config.retries < 0 or config.timeout_s <= 0 or config.max_tokens < 1:
+            raise UsageError(
+                "reward.judge: concurrency and max_tokens must be at least 1, retries at least 0, timeout_s above 0"
+            )
         self._config = config
         self._key = _read_key(config.api_key_file)
         self._cache = Path(config.cache_dir)

@@ -57,6 +57,34 @@ def test_every_case_gets_a_row_of_its_own(tmp_path, capsys):
     assert "2 error, 5 scored" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("lengths", "field"),
+    [
+        ({"response_length": 5}, "max_response_length"),
+        ({"response_length": "5", "max_response_length": 9}, "response_length"),
+        ({"format_weight": "much"}, "format_weight"),
+    ],
+)
+def test_a_case_with_a_number_missing_is_named_with_its_line(tmp_path, capsys, lengths, field):
+    cases = write_rows(tmp_path / "cases.jsonl", [CASES[1], CASES[1] | lengths])
+    assert main(["reward", "score", str(cases), "--out", str(tmp_path / "scores.jsonl")]) == 1
+    assert f"cases.jsonl:2: field '{field}': must be a number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--workers", "0"], "reward.workers"),
+        (["--deadline", "-1"], "reward.deadline_s"),
+        (["--out", "nowhere/scores.jsonl"], "the folder nowhere does not exist"),
+    ],
+)
+def test_options_that_cannot_work_are_refused_before_anything_is_judged(tmp_path, capsys, options, message):
+    cases = write_rows(tmp_path / "cases.jsonl", CASES)
+    assert main(["reward", "score", str(cases), "--out", str(tmp_path / "scores.jsonl"), *options]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_thinking_is_wanted_where_it_is_asked_for(tmp_path):
     cases, out = write_rows(tmp_path / "cases.jsonl", CASES[:2]), tmp_path / "scores.jsonl"
     main(["reward", "score", str(cases), "--out", str(out), "--thinking"])

@@ -271,3 +271,9 @@ def test_the_same_answer_in_a_batch_is_asked_about_once(serve, tmp_path):
     scores = judge.grade([candidate("He waters it")] * 6 + [candidate("He sings")])
     assert [score.value for score in scores] == [1.0] * 6 + [0.0]
     assert (len(server.requests), judge.usage.calls, judge.usage.cached) == (2, 2, 5)
+
+
+@pytest.mark.parametrize("options", [{"concurrency": 0}, {"retries": -1}, {"timeout_s": 0.0}, {"max_tokens": 0}])
+def test_settings_with_which_nothing_could_be_asked_are_refused(serve, tmp_path, options):
+    with pytest.raises(UsageError, match=next(iter(options))):
+        Judge(config(serve(grade_by_words), tmp_path, **options))
