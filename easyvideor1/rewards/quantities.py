@@ -50,10 +50,11 @@ def read_quantity(text: str) -> Quantity | None:
     >>> read_quantity("12 meters"), read_quantity("twelve"), read_quantity("5t")
     (Quantity(value=12.0, unit='m'), Quantity(value=12.0, unit=''), None)
     """
+    if re.fullmatch(r"[a-zA-Z -]+", text):
+        text = spell_out(text.lower())
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
-        spelled = spell_out(text.lower()) if re.fullmatch(r"[a-zA-Z -]+", text) else text
-        return read_quantity(spelled) if spelled != text.lower() else None
+        return None
     number = read_number(match[1].replace(r"\cdot", "*"))
     if number is None or abs(number.value) > _EXACT_FLOAT:
         return None

@@ -29,7 +29,7 @@ SAME = (
     ("$\\boxed{8}$", "8"), ("8", "**8**"), ("\\dfrac{5}{9}", "\\tfrac{5}{9}"),
     ("\\begin{pmatrix}3\\\\4\\end{pmatrix}", "\\begin{pmatrix} 3 \\\\ 4 \\end{pmatrix}"), ("8", "\\$8"),
     ("8", "$8.00"), ("(4, 7)", "(4,7)"), ("x \\in (4,7)", "(4,7)"), ("\\left(4, 7\\right)", "(4,7)"),
-    ("a^2-9", "(a-3)(a+3)"), ("4pq", "4qp"), ("4ab", "4 \\cdot b \\cdot a"), ("7t", "t \\cdot 7"), ("15", "fifteen"),
+    ("a^2-9", "(a-3)(a+3)"), ("P+1", "1 + P"), ("4pq", "4qp"), ("4ab", "4 \\cdot b \\cdot a"), ("7t", "t \\cdot 7"), ("15", "fifteen"),
     ("15", "fifteen pears"), ("(a,b)=(4,7)", "(4,7)"), ("6,\\!000", "6000"), ("\\emptyset", "\\varnothing"),
     ("3\\sqrt{5}\\text{ cm}", "3\\sqrt{5}"), ("3\\sqrt{5}", "\\sqrt{45} cm"), ("16\\pi", "16\\pi square units"),
     ("16\\pi\\text{ m}^2", "16\\pi square meters"), ("9 m^2", "9 square meters"), ("9", "\u200b9\ufeff"),

@@ -28,7 +28,7 @@ _LEAD_PHRASE = re.compile(
     re.IGNORECASE,
 )
 _HEAD = re.compile(r"[(\[]*([A-Za-z])(?![A-Za-z0-9'])")
-_MARKED = re.compile(r"[)\]]+|\s?[:\u3001]|\.(?![a-z])|\)?\.\)?\s")
+_MARKED = re.compile(r"[)\]]+|\s?[:\u3001]|\.(?![a-z])")
 """After a letter of either case, before an explanation."""
 _EXPLAINED = re.compile(
     r"\s*\n|\s*[,;\u3002]|\s+-\s|\s*->|\s(?:is|because|since|as)\b"
