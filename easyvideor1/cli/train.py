@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,12 @@ import torch
 import transformers
 import yaml
 
-from easyvideor1.algo.recipes import recipe as algorithm_recipe
-from easyvideor1.config import RunConfig, SourceConfig, load_config, to_tree
+from easyvideor1.algo.fit import fitting_recipe
+from easyvideor1.config import RunConfig, SourceConfig, StopConfig, load_config, to_tree
 from easyvideor1.data.dataset import Preparer, mix_seed, usable
 from easyvideor1.data.encode import Encoder
 from easyvideor1.data.schema import read_samples
-from easyvideor1.errors import DataError, UsageError
+from easyvideor1.errors import DataError, EasyVideoError, UsageError
 from easyvideor1.evals.validation import validate
 from easyvideor1.report.folder import RunFolder
 from easyvideor1.report.html import write_report
@@ -43,7 +45,9 @@ MAY_CHANGE_ON_RESUME = (
     "train.steps",
     "train.checkpoint_every",
     "train.keep_checkpoints",
+    *(f"train.stop.{item.name}" for item in fields(StopConfig)),
 )
+"""What changes no number of a run, only where it ends and what is kept of it."""
 VALIDATION_SEED = 2
 
 
@@ -58,12 +62,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    train(load_config(args.recipe, args.overrides))
+    config = load_config(args.recipe, args.overrides)
+    train(config)
+    print(f"report: {RunFolder(config.out).report}")
     return 0
 
 
 def train(config: RunConfig) -> RunState:
-    """Start the run of a configuration, or continue it from its newest checkpoint; writes the report at the end.
+    """Start the run of a configuration, or continue it from its newest checkpoint; writes the report at the end, also
+    where an error ends the run early.
 
     Raises:
         UsageError: the folder holds a run of another configuration.
@@ -73,7 +80,7 @@ def train(config: RunConfig) -> RunState:
     transformers.logging.disable_progress_bar()
     folder = RunFolder(config.out)
     _check_same_run(folder, config)
-    recipe = algorithm_recipe(config.algorithm)
+    recipe = fitting_recipe(config)
     encoder = Encoder.from_pretrained(config.model.path)
     decoder = DecodePool(1, config.cache.deadline_s)
     preparer = Preparer(
@@ -110,7 +117,7 @@ def train(config: RunConfig) -> RunState:
     rewards = RewardPool.from_config(
         config.reward, thinking=config.data.thinking, max_response_tokens=config.rollout.max_response_tokens
     )
-    with decoder, rewards, progress:
+    with _reported(folder), decoder, rewards, progress:
 
         def evaluate(engine: Engine) -> Sequence[Answer]:
             answers = validate(
@@ -136,8 +143,20 @@ def train(config: RunConfig) -> RunState:
             stored=_stored(config, samples, encoder),
         )
         state = trainer.run()
-    write_report(folder.path)
     return state
+
+
+@contextmanager
+def _reported(folder: RunFolder) -> Iterator[None]:
+    """Write the report when the run ends, with the reason if an error ends it."""
+    try:
+        yield
+    except EasyVideoError as error:
+        folder.note_stopped(str(error))
+        with suppress(DataError):  # no step is finished: the error itself says all there is to say
+            write_report(folder.path)
+        raise
+    write_report(folder.path)
 
 
 def _load(sources: Sequence[SourceConfig], config: RunConfig, preparer: Preparer, folder: RunFolder) -> list[Sample]:
@@ -177,9 +196,12 @@ def _stored(config: RunConfig, samples: Sequence[Sample], encoder: Encoder) -> S
         log.warning(
             "%d stored trajectories are longer than rollout.max_response_tokens and left out", stored.num_too_long
         )
-    if not stored.by_sample:
+    num_used = sum(sample.id in stored.by_sample for sample in samples)
+    log.info("%d of %d samples have stored trajectories", num_used, len(samples))
+    if not num_used:
         raise DataError(
-            "no stored trajectory is usable",
+            f"none of the stored trajectories of {len(trajectories)} samples is usable: {stored.num_too_long} are too "
+            f"long, the others belong to samples that are not in data.train",
             where=config.mix.source or ", ".join(source.path for source in config.data.train),
             field="offline_output",
             remedy="store responses with `easyvideor1 data filter --collect`, or set mix.enable=false",

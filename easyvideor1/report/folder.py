@@ -30,6 +30,7 @@ class RunFolder:
         self.bad_samples = self.path / "bad_samples.jsonl"
         self.config = self.path / "config.yaml"
         self.facts = self.path / "run.json"
+        self.stopped = self.path / "stopped.txt"
         self.report = self.path / "report.html"
 
     def note_bad(self, error: DataError) -> None:
@@ -44,6 +45,11 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         self.config.write_text(yaml.safe_dump(to_tree(config), sort_keys=False, allow_unicode=True), encoding="utf-8")
         self.facts.write_text(json.dumps(run_facts(), indent=1) + "\n", encoding="utf-8")
+        self.stopped.unlink(missing_ok=True)
+
+    def note_stopped(self, reason: str) -> None:
+        """Keep why the run ended before its last step; the next start forgets it."""
+        self.stopped.write_text(reason + "\n", encoding="utf-8", errors="backslashreplace")
 
 
 def run_facts() -> dict[str, str]:

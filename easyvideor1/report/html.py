@@ -78,6 +78,20 @@ MAIN_CHARTS = (
         is_share=True,
     ),
     Lines(
+        title="Accuracy by source",
+        note="sampled responses on training questions of each data file",
+        names={},
+        prefix="accuracy_source/",
+        is_share=True,
+    ),
+    Lines(
+        title="Accuracy by modality",
+        note="sampled responses on training questions",
+        names={},
+        prefix="accuracy_modality/",
+        is_share=True,
+    ),
+    Lines(
         title="Form and failures",
         note="shares of the sampled responses",
         names={
@@ -104,6 +118,7 @@ MAIN_CHARTS = (
         names={
             "loss/kl_old": "KL to the sampler",
             "loss/kl_ref": "KL to the reference",
+            "reward/kl_ref": "KL to the reference (in the reward)",
             "loss/ratio_clipped_frac": "clipped ratios",
         },
     ),
@@ -148,11 +163,14 @@ def _render(folder: RunFolder, *, metrics: Sequence[Row], validation: Sequence[R
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     environment.filters |= {"percent": percent, "points": points, "segments": segments, "number": number}
+    all_times = (value for part in PARTS for _, value in found.get(f"time/{part}_s", []))
     script = (HERE / "page.js.jinja").read_text(encoding="utf-8")
     return environment.get_template("page.html.jinja").render(
         name=folder.path.resolve().name,
         recipe=recipe_line(config_text),
         steps=max((row["step"] for row in metrics), default=0),
+        total_steps=config_value(config_text, "train.steps"),
+        stopped=_text(folder.stopped).strip(),
         boards={name: board for name, board in boards.items() if board},
         before_after=plots.before_after,
         reward=_ends(found.get("reward/mean", [])),
@@ -161,7 +179,7 @@ def _render(folder: RunFolder, *, metrics: Sequence[Row], validation: Sequence[R
         times=times,
         time_chart=_time_chart(found),
         time_verdict=time_verdict(times),
-        run_seconds=sum(value for _, value in found.get("time/step_s", [])),
+        run_seconds=sum(all_times),
         tokens_per_s=_mean(found.get("rollout/tokens_per_s", [])),
         changed=[answer for answer in changed if answer.is_better][:NUM_CHANGED]
         + [answer for answer in changed if not answer.is_better][: NUM_CHANGED // 2],
@@ -271,10 +289,6 @@ def recipe_line(config_text: str) -> str:
     >>> recipe_line("algorithm: {name: grpo}\\nrollout: {n: 8}\\nseed: 1")
     'grpo, 8 rollouts per prompt, seed 1'
     """
-    try:
-        tree = yaml.safe_load(config_text)
-    except yaml.YAMLError:  # the file is shown as it is, further down
-        return ""
     wanted = (
         ("algorithm.name", "{}"),
         ("train.prompts_per_step", "{} prompts a step"),
@@ -285,14 +299,27 @@ def recipe_line(config_text: str) -> str:
     )
     words = []
     for path, form in wanted:
-        node: Any = tree
-        for key in path.split("."):
-            node = node.get(key) if isinstance(node, Mapping) else None
+        node = config_value(config_text, path)
         if path == "model.path" and isinstance(node, str):
             node = "/".join(Path(node).parts[-2:])  # the whole path stands with the configuration below
         if node is not None:
             words.append(form.format(node))
     return ", ".join(words)
+
+
+def config_value(config_text: str, path: str) -> Any:
+    """The value of a dotted key of a configuration; None where it has none.
+
+    >>> config_value("train: {steps: 5}", "train.steps")
+    5
+    """
+    try:
+        node = yaml.safe_load(config_text)
+    except yaml.YAMLError:  # the file is shown as it is, further down
+        return None
+    for key in path.split("."):
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return node
 
 
 def segments(response: str) -> list[tuple[str, str]]:

@@ -60,8 +60,9 @@ def is_wall_clock(name: str) -> bool:
 
 
 def comparable(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows without readings of the clock: what two equal runs must agree on."""
-    return [{name: value for name, value in row.items() if not is_wall_clock(name)} for row in rows]
+    """The rows without readings of the clock: what two equal runs must agree on. Rows of nothing else are left out."""
+    plain = ({name: value for name, value in row.items() if not is_wall_clock(name)} for row in rows)
+    return [row for row in plain if row.keys() != {"step"}]
 
 
 class Tally:
@@ -137,7 +138,7 @@ def group_tally(groups: Sequence[Group]) -> Tally:
 
 
 def answer_tally(answers: Sequence[Answer]) -> Tally:
-    """Validation accuracy in all, by problem type and by modality, greedy and sampled apart.
+    """Validation accuracy in all, by problem type, modality and source, greedy and sampled apart.
 
     Every answer is in a denominator: an unscored one counts as wrong, and its share stands beside the accuracy.
     """
@@ -148,6 +149,8 @@ def answer_tally(answers: Sequence[Answer]) -> Tally:
         tally.add(f"validation/{way}_accuracy_frac", total=accuracy)
         tally.add(f"validation/{way}_accuracy/{answer.sample.problem_type}", total=accuracy)
         tally.add(f"validation/{way}_accuracy_modality/{answer.sample.modality}", total=accuracy)
+        if answer.sample.source:
+            tally.add(f"validation/{way}_accuracy_source/{answer.sample.source}", total=accuracy)
         tally.add(f"validation/{way}_format_frac", total=answer.score.parts.get("format", 0.0))
         tally.add("validation/unscored_frac", total=float(not answer.score.is_scored))
     return tally
@@ -200,6 +203,10 @@ class Stopwatch:
         self._charge()
         parts = {f"time/{name}_s": self._seconds[name] for name in PARTS if name in self._seconds}
         return parts | {"time/step_s": self._mark - self._start}
+
+    def only(self, name: Part) -> dict[str, float]:
+        """`time/<part>_s` of one part since the last restart, for work that is no part of a step."""
+        return {f"time/{name}_s": self.values()[f"time/{name}_s"]}
 
     def _charge(self) -> None:
         now = self._now()

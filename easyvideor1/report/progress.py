@@ -149,7 +149,9 @@ class LiveProgress:
     def step(self, step: int, values: Mapping[str, float], *, note: str = "") -> None:
         self._pace.finish(step)
         self._note = note
-        self._values |= values
+        # A stage that this step did not have leaves no share in its bar.
+        kept = {name: value for name, value in self._values.items() if not name.startswith("time/")}
+        self._values = {**kept, **values}
         for name in ("reward/mean", "reward/accuracy_frac"):
             if math.isfinite(values.get(name, math.nan)):
                 self._history.setdefault(name, []).append(values[name])

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class ValidationLog:
-    """One row per validation answer: `{"step", "id", "kind", "problem_type", "modality", "response", ...}`."""
+    """One row per validation answer: `{"step", "id", "kind", "problem_type", "modality", "source", ...}`."""
 
     def __init__(self, path: str | Path) -> None:
         self._lines = StepLines(path)
@@ -67,7 +67,7 @@ class RolloutLog:
                     **_of_sample(sample),
                     "prompt": group.prompt.text,
                     "rollout": index,
-                    "source": group.rollouts[index].source,
+                    "made_by": group.rollouts[index].source,
                     "stop_reason": str(group.rollouts[index].stop_reason),
                     **_of_answer(group.rollouts[index].text, group.scores[index]),
                     "advantage": advantage,
@@ -147,6 +147,7 @@ def _of_sample(sample: Sample) -> dict[str, Any]:
         "id": sample.id,
         "problem_type": sample.problem_type,
         "modality": sample.modality,
+        "source": sample.source,
         "problem": sample.problem,
         "options": list(sample.options),
         "answer": sample.answer,

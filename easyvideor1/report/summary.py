@@ -40,13 +40,14 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Scoreboard:
-    """The first and the last validation compared, all questions first, then by type, then by modality."""
+    """The first and the last validation compared, all questions first, then by type, modality and source."""
 
     first_step: int
     last_step: int
     total: Comparison
     by_type: list[Comparison]
     by_modality: list[Comparison]
+    by_source: list[Comparison]
     draws: int
     """Answers per question; 1 for greedy ones."""
     num_unscored: int
@@ -113,6 +114,7 @@ def scoreboard(rows: Sequence[Row], *, is_greedy: bool) -> Scoreboard | None:
         total=compare("all questions", ids),
         by_type=by("problem_type"),
         by_modality=by("modality"),
+        by_source=by("source"),
         draws=max(len(last[key]) for key in ids),
         num_unscored=sum(row.get("status") != "scored" for row in compared),
         num_unpaired=len(first.keys() ^ last.keys()),

@@ -98,6 +98,12 @@ def mark_best(checkpoint: Path) -> None:
     draft.rename(best)
 
 
+def best_accuracy(folder: Path) -> float:
+    """Validation accuracy of the checkpoint that is marked as best; -1.0: none is."""
+    best = folder / "best"
+    return load_state(best).best_accuracy_frac if (best / "state.json").exists() else -1.0
+
+
 def load_weights(checkpoint: Path, *, model: PreTrainedModel) -> None:
     """Put the stored weights, or adapters, into a model of the same shape."""
     if lora.has_adapters(model):

@@ -10,8 +10,8 @@ from easyvideor1.algo.recipes import Recipe
 from easyvideor1.config import RunConfig
 from easyvideor1.data.dataset import Example, Preparer, mix_seed
 from easyvideor1.data.mixture import order, strata
-from easyvideor1.errors import DataError, RunError, UsageError
-from easyvideor1.report.metrics import Stopwatch, Tally
+from easyvideor1.errors import DataError, RunError
+from easyvideor1.report.metrics import Stopwatch, Tally, group_tally
 from easyvideor1.rollout.engine import Engine, Sampling
 from easyvideor1.rollout.groups import fill, has_signal, num_sampled, takes_stored, with_stored
 from easyvideor1.rollout.stored import StoredRollouts
@@ -35,6 +35,10 @@ class Gathered:
     """What a step trains on."""
 
     candidates: list[Candidate]
+    sampled: list[Group]
+    """All scored groups, those that were dropped included."""
+    num_tokens: int
+    """Tokens that the engine generated for them."""
     cursor: int
     """Place in the order of samples after those of this step."""
     tally: Tally
@@ -70,17 +74,14 @@ class Gatherer:
             samples: the training samples, all checked.
             stored: trajectories to mix in; needed where `mix.enable` is set.
             note_bad: is told every sample that was skipped.
-
-        Raises:
-            UsageError: the recipe learns from stored trajectories, but none are mixed in.
         """
-        if recipe.needs_stored and (stored is None or not config.mix.enable):
-            raise UsageError(f"algorithm '{recipe.name}' learns from stored trajectories: set mix.enable=true")
+        assert stored is not None or not recipe.needs_stored, "this recipe learns from stored trajectories"
         self._config, self._samples, self._prepare = config, samples, prepare
         self._strata = strata(samples, config.data)
         self._engine, self._score, self._recipe = engine, score, recipe
         self._stored, self._watch, self._note_bad = stored, watch, note_bad
         self._n = config.rollout.n if recipe.needs_policy_rollouts else 1
+        self._num_tokens = 0
 
     def gather(self, step: int, cursor: int) -> Gathered:
         """The groups of a step; with dynamic sampling, groups without signal are dropped and refilled.
@@ -90,15 +91,19 @@ class Gatherer:
             RunError: no sample is usable, or too many rollouts could not be scored.
         """
         config, tally = self._config, Tally()
-        banned_hits = self._engine.banned_hits
+        banned_hits, tokens = self._engine.banned_hits, self._num_tokens
         rounds = itertools.count()
+        sampled: list[Group] = []
+        num_skipped = 0
 
         def draw(count: int) -> list[Candidate]:
-            nonlocal cursor
+            nonlocal cursor, num_skipped
             examples, cursor_after = self._take(count, cursor)
-            tally.add("data/skipped", total=cursor_after - cursor - len(examples))
+            num_skipped += cursor_after - cursor - len(examples)
             cursor = cursor_after
-            return self._candidates(examples, step=step, seed=mix_seed(config.seed, step, next(rounds)))
+            candidates = self._candidates(examples, step=step, seed=mix_seed(config.seed, step, next(rounds)))
+            sampled.extend(candidate.group for candidate in candidates)
+            return candidates
 
         drops = self._recipe.drop_equal_groups
         filled = fill(
@@ -107,10 +112,19 @@ class Gatherer:
             max_rounds=self._recipe.refill_rounds if drops else 0,
             keeps=(lambda candidate: has_signal(candidate.group)) if drops else (lambda candidate: True),
         )
+        # Of all groups: those that are kept for their signal say nothing about how often the policy is right.
+        tally.merge(group_tally(sampled))
+        tally.add("data/skipped", total=num_skipped)
         tally.add("rollout/dropped_groups_frac", total=filled.dropped_frac)
         tally.add("rollout/refills", total=filled.num_rounds)
         tally.add("rollout/banned_hits", total=self._engine.banned_hits - banned_hits)
-        return Gathered(candidates=filled.kept, cursor=cursor, tally=tally)
+        return Gathered(
+            candidates=filled.kept,
+            sampled=sampled,
+            num_tokens=self._num_tokens - tokens,
+            cursor=cursor,
+            tally=tally,
+        )
 
     def _take(self, count: int, cursor: int) -> tuple[list[Example], int]:
         """The next `count` examples in the run's order, and the place after them; bad samples by the run's policy."""
@@ -144,6 +158,7 @@ class Gatherer:
         with self._watch.part("rollout"):
             rollouts = self._sampled(examples, trajectories, seed=seed)
             greedy = self._greedy(examples, seed=seed)
+        self._num_tokens += sum(len(rollout.token_ids) for group in (*rollouts, *greedy) for rollout in group)
         with self._watch.part("reward"):
             groups = self._scored(examples, rollouts)
             self._check_unscored(groups, step)

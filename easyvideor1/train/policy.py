@@ -198,9 +198,10 @@ def scheduled_rate(config: OptimizerConfig, *, step: int, total_steps: int) -> f
 
 
 def _add_sampler_gap(tally: Tally, logprobs: torch.Tensor, row: Row) -> None:
-    """How far the actor's log-probs are from the sampler's, over the tokens whose sampler log-prob is known."""
+    """How far the actor's log-probs are from the engine's, over the tokens that it sampled."""
     gap = (logprobs - row.tokens.sampler_logprobs).abs()
-    known = gap[~gap.isnan()]
+    # Stored log-probs are those of another policy: their distance says nothing about the engine.
+    known = gap[~gap.isnan() & ~row.tokens.is_offline]
     if len(known):
         tally.add("policy/sampler_logprob_diff_mean", total=float(known.sum()), count=len(known))
         tally.add_max("policy/sampler_logprob_diff_max", float(known.max()))

@@ -13,6 +13,8 @@ SHOWN_RESPONSES = 3
 SHOWN_CHARS = 300
 AVERAGE_OF_STEPS = 10
 """Rewards are compared as exponential averages over about this many steps: single steps are noisy."""
+KL_NAMES = ("loss/kl_ref", "reward/kl_ref", "loss/kl_old")
+"""Metrics in nats per token that train.stop.max_kl bounds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +26,7 @@ class Trend:
     reward_average: float = 0.0
     best_average: float = 0.0
     num_steps: int = 0
+    """Steps that had rewards."""
 
 
 def watch_trend(
@@ -33,40 +36,44 @@ def watch_trend(
 
     Args:
         values: the step's metrics.
-        groups: the step's scored groups, for examples in the message.
+        groups: the step's scored groups, dropped ones included, for examples in the message.
 
     Raises:
         RunError: a rule of the configuration ends the run; says which, why and what to try.
     """
-    reward = values.get("reward/mean", 0.0)
-    accuracy = values.get("reward/accuracy_frac", 0.0)
-    weight = 1.0 / min(trend.num_steps + 1, AVERAGE_OF_STEPS)
-    average = trend.reward_average + weight * (reward - trend.reward_average)
-    trend = Trend(
-        zero_steps=trend.zero_steps + 1 if accuracy == 0.0 else 0,
-        reward_average=average,
-        best_average=max(trend.best_average, average),
-        num_steps=trend.num_steps + 1,
-    )
+    if {"reward/mean", "reward/accuracy_frac"} <= values.keys():  # else nothing was sampled, or nothing scored
+        trend = _moved(trend, reward=values["reward/mean"], accuracy=values["reward/accuracy_frac"])
     if config.zero_reward_steps and trend.zero_steps >= config.zero_reward_steps:
         raise RunError(
             f"step {step}: no rollout was right in {trend.zero_steps} steps, so there is nothing to learn from "
             f"(train.stop.zero_reward_steps). {_hint(groups)}\n{_examples(groups)}"
         )
     is_settled = trend.num_steps > AVERAGE_OF_STEPS
-    if config.collapse_frac and is_settled and average < config.collapse_frac * trend.best_average:
+    if config.collapse_frac and is_settled and trend.reward_average < config.collapse_frac * trend.best_average:
         raise RunError(
-            f"step {step}: the reward fell to {average:.3f}, below {config.collapse_frac:g} of its best average "
-            f"{trend.best_average:.3f} (train.stop.collapse_frac). Go back to checkpoints/best with a lower "
-            "optimizer.learning_rate or a KL term (algorithm.options.kl_coef)"
+            f"step {step}: the reward fell to {trend.reward_average:.3f}, below {config.collapse_frac:g} of its best "
+            f"average {trend.best_average:.3f} (train.stop.collapse_frac). Start a new run with a lower "
+            "optimizer.learning_rate or a KL term (algorithm.options.kl_coef); `easyvideor1 export` gives it the best "
+            "model of this one as model.path"
         )
-    for name in ("loss/kl_ref", "loss/kl_old"):
+    for name in KL_NAMES:
         if config.max_kl and values.get(name, 0.0) > config.max_kl:
             raise RunError(
-                f"step {step}: {name} is {values[name]:.3f}, above train.stop.max_kl={config.max_kl:g}. Lower "
-                "optimizer.learning_rate, or raise algorithm.options.kl_coef"
+                f"step {step}: {name} is {values[name]:.3f}, above train.stop.max_kl={config.max_kl:g}. Start a new "
+                "run with a lower optimizer.learning_rate or a higher algorithm.options.kl_coef"
             )
     return trend
+
+
+def _moved(trend: Trend, *, reward: float, accuracy: float) -> Trend:
+    weight = 1.0 / min(trend.num_steps + 1, AVERAGE_OF_STEPS)
+    average = trend.reward_average + weight * (reward - trend.reward_average)
+    return Trend(
+        zero_steps=trend.zero_steps + 1 if accuracy == 0.0 else 0,
+        reward_average=average,
+        best_average=max(trend.best_average, average),
+        num_steps=trend.num_steps + 1,
+    )
 
 
 def _hint(groups: Sequence[Group]) -> str:

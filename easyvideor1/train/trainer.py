@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from easyvideor1.algo.credit import normalizer, with_credit
 from easyvideor1.algo.recipes import Recipe
 from easyvideor1.config import RunConfig
 from easyvideor1.data.dataset import Preparer
 from easyvideor1.report.folder import RunFolder
-from easyvideor1.report.metrics import MetricsLog, Stopwatch, Tally, answer_tally, group_tally
+from easyvideor1.report.metrics import MetricsLog, Stopwatch, Tally, answer_tally
 from easyvideor1.report.progress import Progress
 from easyvideor1.report.records import RolloutLog, ValidationLog
 from easyvideor1.rollout.engine import Engine
@@ -78,8 +78,7 @@ class Trainer:
     def run(self) -> RunState:
         """Train from where the run stands to its last step; returns the final state."""
         if self._state.step == 0 and self._state.validated_step < 0:
-            self._validate()
-            self._save()
+            self._save(is_best=self._validate())
         while self._state.step < self._config.train.steps:
             self._step()
         return self._state
@@ -93,6 +92,8 @@ class Trainer:
             checkpoint.load_optimizer(found[-1], model=self._policy.model, optimizer=self._policy.optimizer)
             state = checkpoint.load_state(found[-1])
             step = state.step
+            if state.validated_step == step and state.best_accuracy_frac > checkpoint.best_accuracy(self._checkpoints):
+                checkpoint.mark_best(found[-1])  # the run was killed between the checkpoint and its mark
         for log in (self._metrics, self._validation, self._rollouts):
             log.truncate_after(step)
         self._engine.load_weights(self._policy.model, version=state.step)
@@ -104,31 +105,31 @@ class Trainer:
         self._progress.phase("rollout")
         gathered = self._gatherer.gather(step, self._state.cursor)
         self._progress.phase("update")
+        tally = gathered.tally
         with watch.part("update"):
-            groups = self._with_credit(gathered)
-            tally = self._policy.update(self._minibatches(groups, gathered.candidates), step=step - 1)
+            groups = self._with_credit(gathered, tally)
+            tally.merge(self._policy.update(self._minibatches(groups, gathered.candidates), step=step - 1))
+            tally.add("update/groups", total=len(groups))
         with watch.part("sync"):
             self._engine.load_weights(self._policy.model, version=step)
-        tally.merge(gathered.tally)
-        tally.merge(group_tally(groups))
-        for group, candidate in zip(groups[:LOGGED_GROUPS], gathered.candidates, strict=False):
-            self._rollouts.log(step, group, candidate.example.clips)
-        self._log(step, tally, groups)
-        trend = watch_trend(self._state.trend, tally.values(), groups, config=config.train.stop, step=step)
+        self._log_rollouts(step, groups, gathered)
+        values = tally.values()
+        self._log(step, values, num_tokens=gathered.num_tokens)
+        trend = watch_trend(self._state.trend, values, gathered.sampled, config=config.train.stop, step=step)
         self._state = replace(self._state, step=step, cursor=gathered.cursor, trend=trend)
         is_best = self._is_due(step, config.train.validate_every) and self._validate()
         if is_best or self._is_due(step, config.train.checkpoint_every):
-            saved = self._save()
-            if is_best:
-                checkpoint.mark_best(saved)
+            self._save(is_best=is_best)
 
-    def _with_credit(self, gathered: Gathered) -> list[Group]:
+    def _with_credit(self, gathered: Gathered, tally: Tally) -> list[Group]:
         kl = None
         if self._recipe.needs_reference and self._recipe.kl_in == "reward":
             features = {index: candidate.example.features for index, candidate in enumerate(gathered.candidates)}
             kl = self._policy.kl_per_rollout(
                 gathered.groups, features, tokens_per_row=self._config.train.tokens_per_row
             )
+            tokens = sum(len(rollout.token_ids) for group in gathered.groups for rollout in group.rollouts)
+            tally.add("reward/kl_ref", total=sum(map(sum, kl)), count=tokens)
         return with_credit(
             gathered.groups,
             self._recipe,
@@ -138,16 +139,17 @@ class Trainer:
         )
 
     def _minibatches(self, groups: Sequence[Group], candidates: Sequence[Candidate]) -> list[Minibatch]:
-        """The groups of a step dealt to its optimizer steps, in order."""
+        """The groups of a step dealt evenly to its optimizer steps, in order; too few groups make fewer steps."""
         train = self._config.train
-        size = max(1, -(-len(groups) // train.updates_per_step))
+        num_updates = max(1, min(train.updates_per_step, len(groups)))
+        edges = [index * len(groups) // num_updates for index in range(num_updates + 1)]
         works = []
-        for start in range(0, len(groups), size):
-            part = groups[start : start + size]
+        for start, end in itertools.pairwise(edges):
+            part = groups[start:end]
             works.append(
                 Minibatch(
                     batch=pack(part, tokens_per_row=train.tokens_per_row, shared_prefix=train.shared_prefix),
-                    features={i: item.example.features for i, item in enumerate(candidates[start : start + size])},
+                    features={i: item.example.features for i, item in enumerate(candidates[start:end])},
                     normalizer=normalizer(
                         part, self._recipe, max_response_tokens=self._config.rollout.max_response_tokens
                     ),
@@ -155,13 +157,20 @@ class Trainer:
             )
         return works
 
-    def _log(self, step: int, tally: Tally, groups: Sequence[Group]) -> None:
+    def _log_rollouts(self, step: int, groups: Sequence[Group], gathered: Gathered) -> None:
+        for group, candidate in zip(groups[:LOGGED_GROUPS], gathered.candidates, strict=False):
+            self._rollouts.log(step, group, candidate.example.clips)
+        if not groups:  # all were dropped: their texts tell why; their frames are gone
+            for group in gathered.sampled[:LOGGED_GROUPS]:
+                self._rollouts.log(step, group, ())
+
+    def _log(self, step: int, values: Mapping[str, float], *, num_tokens: int) -> None:
         times = self._watch.values()
-        tokens = sum(
-            len(rollout.token_ids) for group in groups for rollout in group.rollouts if rollout.source == "policy"
-        )
-        times["rollout/tokens_per_s"] = tokens / max(times["time/rollout_s"], 1e-9)
-        values = tally.values() | times
+        rates = {
+            "rollout/tokens_per_s": num_tokens / max(times["time/rollout_s"], 1e-9),
+            "update/tokens_per_s": values["update/model_tokens"] / max(times["time/update_s"], 1e-9),
+        }
+        values = {**values, **times, **rates}
         self._metrics.log(step, values)
         self._progress.step(step, values, note=self._watch.slowest)
 
@@ -174,10 +183,12 @@ class Trainer:
             return False
         step = self._state.step
         self._progress.phase("validate")
-        answers = self._evaluate(self._engine)
+        self._watch.restart()
+        with self._watch.part("validate"):
+            answers = self._evaluate(self._engine)
         for answer in answers:
             self._validation.log(step, answer)
-        values = answer_tally(answers).values()
+        values = answer_tally(answers).values() | self._watch.only("validate")
         self._metrics.log(step, values)
         self._progress.step(step, values)
         accuracy = values.get("validation/greedy_accuracy_frac", 0.0)
@@ -187,12 +198,17 @@ class Trainer:
         )
         return is_best
 
-    def _save(self) -> Path:
+    def _save(self, *, is_best: bool) -> None:
         self._progress.phase("checkpoint")
-        return checkpoint.save(
-            self._checkpoints,
-            model=self._policy.model,
-            optimizer=self._policy.optimizer,
-            state=self._state,
-            keep=self._config.train.keep_checkpoints,
-        )
+        self._watch.restart()
+        with self._watch.part("checkpoint"):
+            saved = checkpoint.save(
+                self._checkpoints,
+                model=self._policy.model,
+                optimizer=self._policy.optimizer,
+                state=self._state,
+                keep=self._config.train.keep_checkpoints,
+            )
+            if is_best:
+                checkpoint.mark_best(saved)
+        self._metrics.log(self._state.step, self._watch.only("checkpoint"))

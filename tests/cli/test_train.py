@@ -80,7 +80,11 @@ def recipe(folder, out, data="rows.jsonl", **train):
 def test_a_run_leaves_metrics_validation_rollouts_and_a_report(folder, tmp_path):
     assert main(["train", recipe(folder, tmp_path / "run")]) == 0
     metrics = read(tmp_path / "run" / "metrics.jsonl")
-    assert [row["step"] for row in metrics] == [0, 1, 2, 3, 3]
+    assert [row["step"] for row in comparable(metrics)] == [0, 1, 2, 3, 3]
+    for part in ("validate", "checkpoint"):
+        assert [row["step"] for row in metrics if row.get(f"time/{part}_s", 0.0) > 0] == (
+            [0, 3] if part == "validate" else [0, 1, 2, 3]
+        )
     assert max(row.get("policy/sampler_logprob_diff_max", 0.0) for row in metrics) < 1e-4
     answers = read_validation(tmp_path / "run" / "validation.jsonl")
     assert {(row["step"], row["id"]) for row in answers} == {
@@ -96,6 +100,28 @@ def test_the_same_folder_with_other_values_is_refused(folder, tmp_path, capsys):
     assert "other values of optimizer.learning_rate, seed" in capsys.readouterr().err
     assert main(["train", path, "train.steps=2"]) == 0
     assert read(tmp_path / "run" / "metrics.jsonl")[-1]["step"] == 2
+
+
+def test_a_run_that_a_rule_ends_says_so_in_its_report_and_goes_on_with_another_rule(folder, tmp_path, capsys):
+    out = tmp_path / "run"
+    path = recipe(folder, out, steps=3, stop={"zero_reward_steps": 2})
+    assert main(["train", path]) == 3
+    error = capsys.readouterr().err
+    assert "step 2: no rollout was right in 2 steps" in error
+    page = (out / "report.html").read_text()
+    assert "This run ended before its last step." in page
+    assert "step 2: no rollout was right in 2 steps" in page
+    assert "of 3</span>" in page
+    assert main(["train", path, "train.stop.zero_reward_steps=0"]) == 0
+    assert f"report: {out / 'report.html'}" in capsys.readouterr().out
+    assert "This run ended" not in (out / "report.html").read_text()
+
+
+def test_stored_trajectories_of_other_samples_are_refused(folder, tmp_path, capsys):
+    stored = write_rows(tmp_path / "stored.jsonl", [{"id": "elsewhere", "response": "<answer>A</answer>"}])
+    path = recipe(folder, tmp_path / "run")
+    assert main(["train", path, "mix.enable=true", f"mix.source={stored}"]) == 1
+    assert "belong to samples that are not in data.train" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

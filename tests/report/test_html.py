@@ -84,6 +84,25 @@ def test_the_page_says_what_ran_and_how_it_went(run, page):
         assert title in page.text
 
 
+def test_accuracy_is_shown_by_type_by_source_and_by_modality(page):
+    assert {"Accuracy by problem type", "Accuracy by source", "Accuracy by modality"} <= set(page.texts)
+    rows = [text for text in page.texts if text.startswith("clips of ")]
+    # A legend, and a row in the table of greedy and in that of sampled answers.
+    assert sorted(rows) == sorted(f"clips of {name}" for name in TYPES for _ in range(3))
+
+
+def test_a_run_that_ended_early_says_why_until_it_goes_on(tmp_path):
+    run = made_run(tmp_path, steps=3, questions=4)
+    run.write_start(config())
+    run.note_stopped("step 3: no rollout was right\n  clip_1: wanted 'B', got '<answer>A</answer>'")
+    text = Page(write_report(tmp_path).read_text()).text
+    assert "This run ended before its last step." in text
+    assert "clip_1: wanted 'B', got '<answer>A</answer>'" in text
+    assert "3 of 30" in text
+    run.write_start(config())
+    assert "ended before" not in write_report(tmp_path).read_text()
+
+
 def test_a_metric_that_no_main_chart_shows_has_a_chart_of_its_own(run, page):
     charts = [attrs["aria-label"] for tag, attrs in page.tags if tag == "svg"]
     for name in ("update/grad_norm", "loss/entropy", "loss/policy", "rollout/tokens_per_s", "time/step_s"):

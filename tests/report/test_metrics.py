@@ -64,7 +64,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_comparable_rows_hold_no_clock():
     row = {"step": 1, "time/decode_s": 1.0, "rollout/tokens_per_s": 2.0, "rollout/response_tokens": 3}
-    assert comparable([row]) == [{"step": 1, "rollout/response_tokens": 3}]
+    assert comparable([row, {"step": 1, "time/checkpoint_s": 0.1}]) == [{"step": 1, "rollout/response_tokens": 3}]
 
 
 def test_means_of_unequal_parts_weigh_by_count():
@@ -112,6 +112,7 @@ def test_a_part_within_a_part_is_counted_once():
     assert values["time/update_s"] == 0.0
     assert values["time/step_s"] == 18.0 == sum(values.values()) / 2
     assert watch.slowest == "decode clip 7: 4.00 s"
+    assert watch.only("decode") == {"time/decode_s": 7.0}
     watch.restart()
     assert watch.values()["time/step_s"] == 0.0
     assert watch.slowest == ""

@@ -2,16 +2,17 @@ import json
 
 import pytest
 import torch
-from test_trainer import MadePreparer, final_weights, low_tokens, made_config, made_trainer
+from test_trainer import Killed, MadePreparer, final_weights, low_tokens, made_config, made_trainer
 from tiny_models import tiny_model
 
 from easyvideor1.algo.recipes import ALGORITHMS
 from easyvideor1.errors import RunError, UsageError
-from easyvideor1.report.metrics import read
+from easyvideor1.report.metrics import comparable, read
 from easyvideor1.report.records import read_rollouts
 from easyvideor1.rollout.fake import FakeEngine
 from easyvideor1.rollout.stored import StoredRollouts
-from easyvideor1.types import Rollout, Score, StopReason
+from easyvideor1.train import checkpoint
+from easyvideor1.types import Answer, Rollout, Sample, Score, StopReason
 
 GOOD, BAD = [1, 2, 3], [60, 61, 62]
 
@@ -33,6 +34,11 @@ class Counting(FakeEngine):
     def generate(self, examples, sampling, *, seed):
         self.calls.append((len(examples), sampling.n, sampling.is_greedy))
         return super().generate(examples, sampling, seed=seed)
+
+
+def answer(accuracy):
+    sample = Sample(id="v", problem_type="numerical", problem="?", answer="3")
+    return Answer(sample=sample, draw=None, response="", score=Score(value=accuracy, parts={"accuracy": accuracy}))
 
 
 def always(tokens):
@@ -106,6 +112,29 @@ def test_a_step_in_which_no_group_has_signal_makes_no_update(tmp_path):
     assert all(torch.equal(tensor, before[name]) for name, tensor in final_weights(trainer).items())
 
 
+def test_dropped_groups_count_in_the_metrics_and_in_the_stopping_rules(tmp_path):
+    overrides = ("algorithm.name=dapo", "train.steps=3", "train.stop.zero_reward_steps=2")
+    right = made_trainer(made_config(tmp_path / "a", *overrides), engine=Counting(always(GOOD)))
+    assert right.run().step == 3  # nothing to learn, but nothing wrong either
+    values = comparable(read(tmp_path / "a" / "metrics.jsonl"))[0]
+    assert (values["reward/accuracy_frac"], values["update/groups"], values["rollout/dropped_groups_frac"]) == (1, 0, 1)
+    assert {row["step"] for row in read_rollouts(tmp_path / "a" / "rollouts")} == {1, 2, 3}
+    wrong = made_trainer(made_config(tmp_path / "b", *overrides), engine=Counting(always(BAD)))
+    with pytest.raises(RunError, match=r"no rollout was right in 2 steps(.|\n)*wanted ''"):
+        wrong.run()
+
+
+def test_what_was_skipped_and_sampled_is_added_up_over_refills(tmp_path):
+    engine = Counting(always(BAD))
+    overrides = ("algorithm.name=dapo", "algorithm.options={refill_rounds: 2}", "data.on_bad_sample=skip")
+    result = gathered(tmp_path, engine, *overrides, bad=("2", "5"))
+    drawn = sum(count for count, _, _ in engine.calls)
+    assert drawn == 12
+    assert result.tally.values()["data/skipped"] == result.cursor - drawn > 2
+    assert result.num_tokens == drawn * 4 * len(BAD)
+    assert len(result.sampled) == drawn
+
+
 def test_remax_judges_one_greedy_response_more_that_does_not_train(tmp_path):
     engine = Counting(always(GOOD))
     result = gathered(tmp_path, engine, "algorithm.name=remax")
@@ -139,10 +168,11 @@ def test_every_algorithm_trains_and_resumes_exactly(tmp_path, name):
 
 
 def test_imitation_raises_the_likelihood_of_the_stored_response(tmp_path):
-    overrides = ("algorithm.name=sft", "mix.enable=true", "train.steps=8")
+    overrides = ("algorithm.name=sft", "mix.enable=true", "train.steps=8", "train.stop.zero_reward_steps=2")
     trainer = made_trainer(made_config(tmp_path, *overrides), stored=stored())
     trainer.run()
-    losses = [row["loss/total"] for row in read(tmp_path / "metrics.jsonl")]
+    # The rule about steps without a right rollout is for runs that sample.
+    losses = [row["loss/total"] for row in comparable(read(tmp_path / "metrics.jsonl"))]
     assert losses[-1] < losses[0] - 1.0
 
 
@@ -153,7 +183,7 @@ def test_steps_without_a_right_answer_end_the_run_with_examples_and_a_hint(tmp_p
     trainer = made_trainer(made_config(tmp_path, "train.stop.zero_reward_steps=2"), score=score)
     with pytest.raises(RunError, match=r"no rollout was right in 2 steps(.|\n)*wanted ''"):
         trainer.run()
-    assert len(read(tmp_path / "metrics.jsonl")) == 2
+    assert len(comparable(read(tmp_path / "metrics.jsonl"))) == 2
 
 
 def test_a_falling_reward_or_a_growing_kl_ends_the_run(tmp_path):
@@ -166,26 +196,50 @@ def test_a_falling_reward_or_a_growing_kl_ends_the_run(tmp_path):
     overrides = ("train.steps=40", "train.stop.collapse_frac=0.5", "optimizer.learning_rate=0")
     with pytest.raises(RunError, match="the reward fell to"):
         made_trainer(made_config(tmp_path / "a", *overrides), score=score).run()
-    overrides = ("train.stop.max_kl=1e-6", "algorithm.options={kl_coef: 0.001}")
-    with pytest.raises(RunError, match=r"loss/kl_ref is .* above train\.stop\.max_kl"):
-        made_trainer(made_config(tmp_path / "b", *overrides)).run()
+    for place in ("loss", "reward"):
+        overrides = ("train.stop.max_kl=1e-6", f"algorithm.options={{kl_coef: 0.001, kl_in: {place}}}")
+        with pytest.raises(RunError, match=rf"{place}/kl_ref is .* above train\.stop\.max_kl"):
+            made_trainer(made_config(tmp_path / place, *overrides)).run()
 
 
 def test_the_best_validated_checkpoint_is_kept(tmp_path):
-    from easyvideor1.types import Answer, Sample
-
     accuracies = iter([0.1, 0.9, 0.4, 0.2])
-
-    def evaluate(engine):
-        value = next(accuracies)
-        sample = Sample(id="v", problem_type="numerical", problem="?", answer="3")
-        return [Answer(sample=sample, draw=None, response="", score=Score(value=value, parts={"accuracy": value}))]
-
     config = made_config(tmp_path, "train.validate_every=2", "train.steps=6", "train.keep_checkpoints=1")
-    made_trainer(config, evaluate=evaluate).run()
+    made_trainer(config, evaluate=lambda engine: [answer(next(accuracies))]).run()
     state = json.loads((tmp_path / "checkpoints" / "best" / "state.json").read_text())
     assert (state["step"], state["best_accuracy_frac"]) == (2, 0.9)
     assert [path.name for path in (tmp_path / "checkpoints").glob("step-*")] == ["step-000006"]
+
+
+def test_the_start_is_the_best_checkpoint_of_a_run_that_only_gets_worse(tmp_path):
+    accuracies = iter([0.8, 0.5, 0.1])
+    config = made_config(tmp_path, "train.validate_every=1", "train.steps=2")
+    made_trainer(config, evaluate=lambda engine: [answer(next(accuracies))]).run()
+    assert json.loads((tmp_path / "checkpoints" / "best" / "state.json").read_text())["step"] == 0
+
+
+def test_a_run_killed_before_its_best_checkpoint_was_marked_marks_it_when_it_goes_on(tmp_path, monkeypatch):
+    config = made_config(tmp_path, "train.validate_every=1", "train.steps=2")
+    accuracies = iter([0.1, 0.9, 0.4])
+
+    def evaluate(engine):
+        return [answer(next(accuracies))]
+
+    trainer = made_trainer(config, evaluate=evaluate)
+    marks = []
+
+    def mark(path):
+        marks.append(path)
+        if len(marks) == 2:
+            raise Killed
+
+    monkeypatch.setattr(checkpoint, "mark_best", mark)
+    with pytest.raises(Killed):
+        trainer.run()
+    monkeypatch.undo()
+    made_trainer(config, evaluate=evaluate).run()
+    state = json.loads((tmp_path / "checkpoints" / "best" / "state.json").read_text())
+    assert (state["step"], state["best_accuracy_frac"]) == (1, 0.9)
 
 
 def test_readable_rollouts_are_kept(tmp_path):

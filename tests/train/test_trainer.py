@@ -6,7 +6,7 @@ import pytest
 import torch
 from tiny_models import tiny_case, tiny_model
 
-from easyvideor1.algo.recipes import recipe
+from easyvideor1.algo.fit import fitting_recipe
 from easyvideor1.config import RunConfig, apply_overrides, build
 from easyvideor1.data.dataset import Example
 from easyvideor1.errors import MediaError, RunError
@@ -15,11 +15,12 @@ from easyvideor1.report.progress import open_progress
 from easyvideor1.report.records import read_validation
 from easyvideor1.rollout.fake import FakeEngine
 from easyvideor1.rollout.hf import HFEngine
+from easyvideor1.rollout.stored import StoredRollouts
 from easyvideor1.train import checkpoint, lora, shared_prefix
 from easyvideor1.train.policy import Policy
 from easyvideor1.train.reference import reference_of
 from easyvideor1.train.trainer import Trainer
-from easyvideor1.types import Answer, Sample, Score
+from easyvideor1.types import Answer, Rollout, Sample, Score, StopReason
 
 NUM_SAMPLES = 6
 STEPS = 4
@@ -87,7 +88,7 @@ def made_trainer(config, *, engine=None, score=low_tokens, bad=(), evaluate=None
     if config.model.lora:
         lora.add_adapters(model, config.model.lora)
     shared_prefix.enable(model)
-    algorithm = recipe(config.algorithm)
+    algorithm = fitting_recipe(config)
     reference = reference_of(model) if algorithm.needs_reference else None
     if found:
         checkpoint.load_weights(found[-1], model=model)
@@ -126,7 +127,7 @@ def final_weights(trainer):
 def test_the_loop_raises_a_reward_that_the_policy_can_raise(tmp_path):
     config = made_config(tmp_path, "train.steps=12")
     made_trainer(config).run()
-    rewards = [row["reward/mean"] for row in read(tmp_path / "metrics.jsonl")]
+    rewards = [row["reward/mean"] for row in comparable(read(tmp_path / "metrics.jsonl"))]
     assert len(rewards) == 12
     assert sum(rewards[-3:]) / 3 > sum(rewards[:3]) / 3 + 0.2
 
@@ -135,7 +136,7 @@ def test_one_update_per_step_needs_no_old_logprobs_and_its_ratio_is_exactly_one(
     trainer = made_trainer(made_config(tmp_path))
     trainer.run()
     assert trainer._policy.num_old_forwards == 0
-    for row in read(tmp_path / "metrics.jsonl"):
+    for row in comparable(read(tmp_path / "metrics.jsonl")):
         assert (row["loss/ratio"], row["loss/ratio_clipped_frac"], row["loss/kl_old"]) == (1.0, 0.0, 0.0)
         assert row["policy/sampler_logprob_diff_max"] < 1e-4
 
@@ -144,7 +145,28 @@ def test_several_updates_per_step_compute_old_logprobs_once(tmp_path):
     trainer = made_trainer(made_config(tmp_path, "train.updates_per_step=2", "train.steps=1"))
     trainer.run()
     assert trainer._policy.num_old_forwards > 0
-    assert read(tmp_path / "metrics.jsonl")[0]["loss/ratio"] != 1.0
+    assert comparable(read(tmp_path / "metrics.jsonl"))[0]["loss/ratio"] != 1.0
+
+
+def test_groups_are_dealt_evenly_to_the_updates_of_a_step(tmp_path):
+    trainer = made_trainer(made_config(tmp_path, "train.prompts_per_step=5", "train.updates_per_step=4"))
+    gathered = trainer._gatherer.gather(1, 0)
+    groups = trainer._with_credit(gathered, gathered.tally)
+    works = trainer._minibatches(groups, gathered.candidates)
+    assert [work.batch.num_groups for work in works] == [1, 1, 1, 2]
+    assert [work.batch.num_groups for work in trainer._minibatches(groups[:2], gathered.candidates)] == [1, 1]
+
+
+def test_the_gap_to_the_engine_leaves_stored_log_probabilities_out(tmp_path):
+    foreign = Rollout(
+        token_ids=(1, 2), text="[1, 2]", logprobs=(-50.0, -50.0), stop_reason=StopReason.EOS, source="offline"
+    )
+    stored = StoredRollouts(by_sample={str(index): (foreign,) for index in range(NUM_SAMPLES)}, num_too_long=0)
+    config = made_config(tmp_path, "mix.enable=true", "algorithm.options={offline_old: stored}", "train.steps=1")
+    made_trainer(config, stored=stored).run()
+    [row] = comparable(read(tmp_path / "metrics.jsonl"))
+    assert row["rollout/offline_frac"] == 0.25
+    assert row["policy/sampler_logprob_diff_max"] < 1e-4
 
 
 @pytest.mark.parametrize("place", ["rollout", "reward", "update", "checkpoint"])
@@ -221,7 +243,7 @@ def test_the_loop_runs_with_a_scripted_engine(tmp_path):
     engine = FakeEngine(script, lambda text: tuple(json.loads(text)))
     state = made_trainer(made_config(tmp_path), engine=engine).run()
     assert state.step == STEPS
-    rows = read(tmp_path / "metrics.jsonl")
+    rows = comparable(read(tmp_path / "metrics.jsonl"))
     assert [row["step"] for row in rows] == list(range(1, STEPS + 1))
     assert {row["rollout/response_tokens_mean"] for row in rows} == {2.0}
 
@@ -232,7 +254,7 @@ def test_a_bad_video_is_an_error_or_a_counted_skip(tmp_path):
     made_trainer(made_config(tmp_path / "b", "data.on_bad_sample=skip"), bad=("2", "5")).run()
     noted = [json.loads(line)["where"] for line in (tmp_path / "b" / "bad_samples.jsonl").read_text().splitlines()]
     assert set(noted) == {"2.mp4", "5.mp4"}
-    rows = read(tmp_path / "b" / "metrics.jsonl")
+    rows = comparable(read(tmp_path / "b" / "metrics.jsonl"))
     assert len(rows) == STEPS
     assert sum(row["data/skipped"] for row in rows) == len(noted)
     with pytest.raises(RunError, match="no usable sample is left"):
@@ -252,7 +274,7 @@ def test_unscored_rollouts_do_not_train_and_too_many_stop_the_run(tmp_path):
         return score
 
     made_trainer(made_config(tmp_path / "a"), score=unscored(0.25)).run()
-    assert {row["reward/unscored_frac"] for row in read(tmp_path / "a" / "metrics.jsonl")} == {0.25}
+    assert {row["reward/unscored_frac"] for row in comparable(read(tmp_path / "a" / "metrics.jsonl"))} == {0.25}
     with pytest.raises(RunError, match=r"8 of 16 rollouts could not be scored.*timed out"):
         made_trainer(made_config(tmp_path / "b"), score=unscored(0.5)).run()
 
