@@ -17,7 +17,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from easyvideor1.data.patches import CHANNELS, empty_rows, patches
+from easyvideor1.data.patches import BUFFERS, CHANNELS, patches
 from easyvideor1.data.positions import IMAGE, TEXT, VIDEO, Run, positions, time_interval
 from easyvideor1.errors import DataError, MismatchError, UsageError
 from easyvideor1.types import Clip, MediaKind, MediaPlan, Prompt, Sample, VisionSpec
@@ -349,7 +349,7 @@ def media_inputs(
         grids = torch.tensor([plan.grid_thw for plan, _ in pairs])
         ends = grids.prod(dim=1).cumsum(dim=0).tolist()
         columns = CHANNELS * vision.temporal_patch * vision.patch_px**2
-        rows = empty_rows((ends[-1], columns), dtype)
+        rows = BUFFERS.empty((ends[-1], columns), dtype)
         for (plan, clip), start, end in zip(pairs, [0, *ends], ends, strict=False):
             planned = (len(plan.times_s), CHANNELS, plan.height, plan.width)
             if clip.frames.shape != planned:

@@ -13,8 +13,11 @@ import numba
 import numpy as np
 import torch
 
+from easyvideor1.data.buffers import BufferPool
 from easyvideor1.types import VisionSpec
 
+BUFFERS = BufferPool()
+"""Where the rows of a process live."""
 CHANNELS = 3
 MAX_PIXEL = 255.0
 
@@ -52,7 +55,7 @@ def patches(
     shape = (num_rows, CHANNELS * vision.temporal_patch * vision.patch_px**2)
     table = _table(vision, dtype)
     if out is None:
-        out = empty_rows(shape, dtype)
+        out = BUFFERS.empty(shape, dtype)
     elif out.shape != shape or out.dtype != dtype or not out.is_contiguous():
         raise ValueError(
             f"out must be a contiguous {dtype} tensor of shape {shape}, got {out.dtype} {tuple(out.shape)}"
@@ -68,11 +71,6 @@ def patches(
         with ThreadPoolExecutor(len(bounds) - 1) as pool:
             list(pool.map(lambda start, stop: _fill(pixels, table, rows, *sizes, start, stop), bounds, bounds[1:]))
     return out
-
-
-def empty_rows(shape: tuple[int, int], dtype: torch.dtype) -> torch.Tensor:
-    """Unfilled tensor in memory that NumPy asks huge pages for: filling it costs half of a torch.empty one."""
-    return torch.from_numpy(np.empty(shape, np.float32 if dtype == torch.float32 else np.uint16)).view(dtype)
 
 
 def _checked_shape(frames: np.ndarray, vision: VisionSpec) -> tuple[int, int, int]:
