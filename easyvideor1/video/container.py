@@ -23,6 +23,8 @@ ATTACHED_PICTURE = 1024
 """Bit of a stream's disposition: a cover, not a video."""
 PLAYLISTS = frozenset({"concat", "hls", "dash", "imf", "sdp"})
 """What they show is in other files, which may change, or be anywhere."""
+MOST_FAILED_ENDS = 64
+"""Times a decoder may fail to give its last frames: one for each frame it may hold; some fail without end."""
 
 VideoStream = av.video.stream.VideoStream
 InputContainer = av.container.InputContainer
@@ -115,7 +117,9 @@ def frames_from_start(container: InputContainer, stream: VideoStream, *, is_stri
         be_strict(stream)
     packets = container.demux(stream)
     is_tainted = False
-    while True:
+    num_failed_ends = 0
+    while num_failed_ends < MOST_FAILED_ENDS:
+        packet = None
         try:
             packet = next(packets, None)
             frames = stream.codec_context.decode(packet if packet is not None and packet.size else None)
@@ -123,6 +127,7 @@ def frames_from_start(container: InputContainer, stream: VideoStream, *, is_stri
             return
         except av.error.InvalidDataError:
             is_tainted = is_strict
+            num_failed_ends += packet is None or not packet.size
             continue
         except av.error.FFmpegError:
             return

@@ -16,8 +16,9 @@ import numpy as np
 
 CONTAINERS = frozenset({b"trak", b"mdia", b"minf", b"stbl", b"edts"})
 MOST_INDEX_BYTES = 256 << 20
-MOST_FRAMES = 20_000_000
-"""Above these the tables are not read: a few bytes of a hostile file can promise 2**32 frames."""
+"""Above this the tables are not read."""
+Body = memoryview | bytes
+"""The content of a box; not copied, so that boxes in boxes cost nothing."""
 IDENTITY_MATRIX = (1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)
 
 
@@ -36,8 +37,8 @@ class FrameTable:
 class Index:
     """The `moov` box of a file."""
 
-    def __init__(self, movie: dict[bytes, bytes], tracks: list[dict[bytes, bytes]]) -> None:
-        self._movie, self._tracks = movie, tracks
+    def __init__(self, movie: dict[bytes, Body], tracks: list[dict[bytes, Body]], *, num_bytes: int) -> None:
+        self._movie, self._tracks, self._num_bytes = movie, tracks, num_bytes
 
     @property
     def is_turned(self) -> bool:
@@ -56,11 +57,11 @@ class Index:
         except (ValueError, LookupError, struct.error):
             return None  # tables that are cut or contradict each other
 
-    def _frames(self, track: dict[bytes, bytes]) -> FrameTable | None:
-        sizes = _sizes(track[b"stsz"]) if b"stsz" in track else np.empty(0, np.int64)
-        times = _runs(track.get(b"stts", b""))
+    def _frames(self, track: dict[bytes, Body]) -> FrameTable | None:
+        sizes = _sizes(track[b"stsz"], self._num_bytes)
+        times = _runs(track[b"stts"])
         count = len(sizes)
-        is_plain = 0 < count <= MOST_FRAMES and int(times[:, 0].sum()) == count and (times[:, 1] >= 0).all()
+        is_plain = count > 0 and int(times[:, 0].sum()) == count and (times[:, 1] >= 0).all()
         if not is_plain:
             return None
         durations = np.repeat(times[:, 1], times[:, 0])
@@ -79,7 +80,7 @@ class Index:
             return None
         return FrameTable(pts=shown, last_duration=last_duration, end_bytes=_end_bytes(track, sizes))
 
-    def _shows_all(self, track: dict[bytes, bytes], shown: np.ndarray) -> bool:
+    def _shows_all(self, track: dict[bytes, Body], shown: np.ndarray) -> bool:
         """Whether the edit list, if there is one, plays the track from its first frame beyond its last."""
         if b"elst" not in track:
             return True
@@ -98,9 +99,10 @@ def read_index(file: BinaryIO, num_bytes: int) -> Index | None:
             if end - start > MOST_INDEX_BYTES:
                 return None
             file.seek(start)
-            content = file.read(end - start)
+            content = memoryview(file.read(end - start))
             movie = {kind: body for kind, body in _boxes(content) if kind not in CONTAINERS}
-            return Index(movie, [_flat(body) for kind, body in _boxes(content) if kind == b"trak"])
+            tracks = [_flat(body) for kind, body in _boxes(content) if kind == b"trak"]
+            return Index(movie, tracks, num_bytes=num_bytes)
     return None
 
 
@@ -110,6 +112,8 @@ def _top_boxes(file: BinaryIO, num_bytes: int) -> Iterator[tuple[bytes, int, int
     while start + 8 <= num_bytes:
         file.seek(start)
         head = file.read(16)
+        if len(head) < 8:
+            return  # it has become shorter since it was measured
         size, kind = struct.unpack_from(">I4s", head)
         body = start + 8
         if size == 1 and len(head) == 16:
@@ -121,7 +125,7 @@ def _top_boxes(file: BinaryIO, num_bytes: int) -> Iterator[tuple[bytes, int, int
         start = end
 
 
-def _boxes(content: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _boxes(content: Body) -> Iterator[tuple[bytes, Body]]:
     """(kind, content) of the boxes in a box."""
     start = 0
     while start + 8 <= len(content):
@@ -132,9 +136,9 @@ def _boxes(content: bytes) -> Iterator[tuple[bytes, bytes]]:
         start += size
 
 
-def _flat(track: bytes) -> dict[bytes, bytes]:
+def _flat(track: Body) -> dict[bytes, Body]:
     """The leaves of a track, whose kinds never repeat in a sound file; the first counts."""
-    leaves: dict[bytes, bytes] = {}
+    leaves: dict[bytes, Body] = {}
     rest = [track]
     for content in rest:
         for kind, body in _boxes(content):
@@ -145,18 +149,18 @@ def _flat(track: bytes) -> dict[bytes, bytes]:
     return leaves
 
 
-def _matrix(header: bytes, *, at: int) -> tuple[int, ...] | None:
+def _matrix(header: Body, *, at: int) -> tuple[int, ...] | None:
     offset = at + (12 if header[:1] == b"\1" else 0)
     return struct.unpack_from(">9i", header, offset) if len(header) >= offset + 36 else None
 
 
-def _track_id(track: dict[bytes, bytes]) -> int:
+def _track_id(track: dict[bytes, Body]) -> int:
     header = track.get(b"tkhd", b"")
     offset = 20 if header[:1] == b"\1" else 12
     return int.from_bytes(header[offset : offset + 4], "big")
 
 
-def _clock(header: bytes) -> int:
+def _clock(header: Body) -> int:
     """Units per second of an `mvhd` or `mdhd` box."""
     units = struct.unpack_from(">I", header, 20 if header[0] else 12)[0]
     if not units:
@@ -164,26 +168,28 @@ def _clock(header: bytes) -> int:
     return units
 
 
-def _numbers(table: bytes, dtype: str, *, at: int = 4, columns: int = 1) -> np.ndarray:
+def _numbers(table: Body, dtype: str, *, at: int = 4, columns: int = 1) -> np.ndarray:
     """int64 [rows * columns] of a table box: its number of rows stands at `at`, the rows follow."""
     rows = struct.unpack_from(">I", table, at)[0]
     return np.frombuffer(table, dtype, count=rows * columns, offset=at + 4).astype(np.int64)
 
 
-def _runs(table: bytes) -> np.ndarray:
+def _runs(table: Body) -> np.ndarray:
     """int64 [runs, 2] (count, value); values may be negative in `ctts`, whatever its version says."""
     return _numbers(table, ">i4", columns=2).reshape(-1, 2)
 
 
-def _sizes(table: bytes) -> np.ndarray:
-    """int64 [N] bytes of each frame."""
+def _sizes(table: Body, num_bytes: int) -> np.ndarray:
+    """int64 [N] bytes of each frame; ValueError where they are more than the file has."""
     size, count = struct.unpack_from(">II", table, 4)
     if not size:
         return _numbers(table, ">u4", at=8)
-    return np.full(count, size, np.int64) if count <= MOST_FRAMES else np.empty(0, np.int64)
+    if size * count > num_bytes:  # a few bytes can promise 2**32 frames
+        raise ValueError(f"{count} frames of {size} bytes in a file of {num_bytes}")
+    return np.full(count, size, np.int64)
 
 
-def _end_bytes(track: dict[bytes, bytes], sizes: np.ndarray) -> int:
+def _end_bytes(track: dict[bytes, Body], sizes: np.ndarray) -> int:
     """End of the chunk that reaches farthest."""
     chunks = _numbers(track[b"co64"], ">u8") if b"co64" in track else _numbers(track[b"stco"], ">u4")
     runs = _numbers(track[b"stsc"], ">u4", columns=3).reshape(-1, 3)

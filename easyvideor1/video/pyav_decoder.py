@@ -9,6 +9,7 @@ attempts to cover it up are used only where too little else is left.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import cast
 
@@ -25,15 +26,16 @@ from easyvideor1.video.packets import NO_TIME, Packets, scan
 from easyvideor1.video.sampling import video_header
 from easyvideor1.video.source import Source
 
+NO_PACKET = -1
 NO_STRETCH = (-1, -1)
 
 
 def draw(source: Source, plan: MediaPlan, canvas: Canvas, *, threads: int) -> None:
     """Put the wanted frames of a video file on the canvas."""
-    packets = scan(source)
     header = video_header(plan.media, source)
-    if len(header.times_s) != len(packets.shown) or not _is_as_planned(plan, header.times_s):
+    if not _is_as_planned(plan, header.times_s):
         raise MediaError("the file is not the one that was planned", where=source.name, remedy="plan it again")
+    packets = _at_times(scan(source), header.times_s, source)
     if packets.has_times and not packets.is_cut and not plan.spec.deinterlace:
         _draw_jumping(source, packets, canvas, RgbConverter(header.orientation), threads=threads)
     if packets.has_times and canvas.missing:
@@ -50,14 +52,33 @@ def _is_as_planned(plan: MediaPlan, times_s: np.ndarray) -> bool:
     )
 
 
+def _at_times(packets: Packets, times_s: np.ndarray, source: Source) -> Packets:
+    """The packets with one shown at each of these times, NO_PACKET where there is none.
+
+    Frames that the index of a damaged file promises may not be there when it is read.
+    """
+    if len(packets.shown) == len(times_s):
+        return packets
+    if not packets.has_times:
+        raise MediaError(
+            f"its index promises {len(times_s)} frames, {len(packets.shown)} can be read", where=source.name
+        )
+    places = np.searchsorted(packets.times_s, times_s - TIME_TOLERANCE_S).clip(max=len(packets.shown) - 1)
+    is_there = np.abs(packets.times_s[places] - times_s) <= TIME_TOLERANCE_S
+    return replace(packets, shown=np.where(is_there, packets.shown[places], NO_PACKET), times_s=times_s)
+
+
 def _by_time(packets: Packets, numbers: list[int]) -> dict[int, int]:
-    """Display time in stream units -> number."""
-    return {int(packets.pts[packets.shown[number]]): number for number in numbers}
+    """Display time in stream units -> number, of the frames that there are."""
+    shown = {number: packets.shown[number] for number in numbers}
+    return {int(packets.pts[packet]): number for number, packet in shown.items() if packet != NO_PACKET}
 
 
 def _draw_jumping(source: Source, packets: Packets, canvas: Canvas, to_rgb: RgbConverter, *, threads: int) -> None:
     """Decode only the stretches between a key frame and the last frame wanted after it."""
     wanted = _by_time(packets, canvas.missing)
+    if not wanted:
+        return
     stretches = iter(_stretches(packets, list(wanted.values())))
     start, stop = next(stretches)
     with opened(source) as (container, stream):

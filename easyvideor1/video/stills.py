@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import struct
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,11 @@ from easyvideor1.errors import MediaError
 from easyvideor1.video.source import Source, first_bytes, remembered
 
 EXIF_ORIENTATION = 0x0112
+PILLOW_ERRORS = (
+    OSError, SyntaxError, ValueError, TypeError, EOFError, RuntimeError, LookupError, ArithmeticError, struct.error,
+    Image.DecompressionBombError,
+)  # fmt: skip
+"""Pillow reports damage by many exception types; all of them mean the same here."""
 ANIMATED_FORMATS = ("WEBP", "PNG", "AVIF", "GIF")
 
 
@@ -84,13 +90,12 @@ def _num_hidden(image: Image.Image) -> int:
 
 @contextmanager
 def _opened(source: Source) -> Iterator[Image.Image]:
-    # Pillow reports damage by many exception types; all of them mean the same here.
     try:
         with warnings.catch_warnings(), source.open() as file:
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            warnings.simplefilter("ignore")
             with Image.open(file) as image:
                 yield image
-    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+    except PILLOW_ERRORS as error:
         problem = "of no known format" if isinstance(error, UnidentifiedImageError) else str(error)
         start = first_bytes(source)
         raise MediaError(f"not a readable picture: {problem}; it begins with {start}", where=source.name) from None

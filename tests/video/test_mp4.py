@@ -1,6 +1,8 @@
 """The tables of an MP4 say what its packets say, or nothing."""
 
+import random
 import struct
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -90,6 +92,50 @@ def test_a_constant_frame_size_may_not_promise_more_frames_than_there_can_be(tmp
     at = content.index(b"stsz") + 8
     lying = content[:at] + struct.pack(">II", 96, 2**32 - 1) + content[at + 8 :]
     assert index_of(lying).frames(1) is None
+
+
+def test_boxes_in_boxes_without_end_cost_no_memory_and_no_time():
+    body = b"".join(struct.pack(">I4s", 8 * depth, b"mdia") for depth in range(20_000, 0, -1))
+    track = struct.pack(">I", 8 + len(body)) + b"trak" + body
+    content = struct.pack(">I4s", 8 + len(track), b"moov") + track
+    tracemalloc.start()
+    index = index_of(content)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert index.frames(1) is None
+    assert peak_bytes < 20e6
+
+
+def test_damage_of_the_index_is_nothing_or_a_table_and_never_costs_memory(tmp_path):
+    hows = [{"codec_options": {"bf": "3"}}, PLAIN["uneven times"], {"codec": "mjpeg", "pix_fmt": "yuvj420p"}]
+    contents = [make(tmp_path / f"{number}.mp4", **how).read_bytes() for number, how in enumerate(hows)]
+    rng = random.Random(3)
+    tracemalloc.start()
+    for _ in range(600):
+        content = rng.choice(contents)
+        start = content.index(b"moov") - 4
+        for _ in range(rng.choice([1, 2, 8])):
+            content = mutated(content, rng.randrange(start, len(content)), rng)
+        index = index_of(content)
+        if index is not None:
+            table = index.frames(1)
+            assert index.is_turned in (True, False)
+            assert table is None or (np.diff(table.pts) > 0).all()
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 5e6
+
+
+def mutated(content: bytes, at: int, rng: random.Random) -> bytes:
+    """With one bit, one byte or one number changed, or a piece left out."""
+    change = rng.randrange(4)
+    if change == 0:
+        return content[:at] + bytes([content[at] ^ 1 << rng.randrange(8)]) + content[at + 1 :]
+    if change == 1:
+        return content[:at] + bytes([rng.choice([0, 127, 128, 255])]) + content[at + 1 :]
+    if change == 2:
+        return content[:at] + struct.pack(">I", rng.choice([0, 1, 2**31 - 1, 2**31, 2**32 - 1])) + content[at + 4 :]
+    return content[:at] + content[at + rng.randrange(1, 40) :]
 
 
 @pytest.mark.parametrize("kept_frac", [0.2, 0.5, 0.9, 0.99])
