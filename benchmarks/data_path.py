@@ -54,7 +54,7 @@ from easyvideor1.video.workers import Worker
 VISION = vision_spec(DEFAULT_FAMILY)
 SPEC = FrameSpec()
 STAGES = 3
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 DEADLINE_S = 1800.0
 Ask = tuple[str, dict[str, Any]]
 
