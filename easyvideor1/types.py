@@ -38,7 +38,10 @@ class Media:
 
     @property
     def name(self) -> str:
-        return self.path if isinstance(self.path, str) else f"{self.path[0]} .. ({len(self.path)} frames)"
+        """What messages call it; the content in a `data:` address is left out."""
+        first = self.path if isinstance(self.path, str) else self.path[0]
+        first = f"{first[:40]}.." if first.startswith("data:") and len(first) > 40 else first
+        return first if isinstance(self.path, str) else f"{first} .. ({len(self.path)} frames)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,7 +16,9 @@ from typing import Any
 from easyvideor1.errors import DataError
 from easyvideor1.problem_types import canonical
 from easyvideor1.types import Media, MediaKind, Sample
+from easyvideor1.video.source import is_address
 
+BOM = b"\xef\xbb\xbf"
 TAG = re.compile(r"<(image|video)>")
 ANSWER = re.compile(r"\s*<answer>(.*)</answer>\s*", re.DOTALL)
 CLIP_FIELDS = {
@@ -32,6 +34,7 @@ CLIP_FIELDS = {
     "fps",
     "times_s",
 }
+TIME_FIELDS = CLIP_FIELDS - {"path", "image", "video"}
 READ_FIELDS = {
     "id", "problem_id", "problem", "problem_type", "answer", "solution", "options", "images", "videos", "path",
     "data_type", "offline_output",
@@ -101,24 +104,32 @@ def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def rows_or_errors(path: Path) -> Iterator[tuple[str, dict[str, Any] | DataError]]:
     """("file:line", row) of every row, or what is wrong with that line; an unreadable file is raised."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:
+            number, is_first = 0, True
+            for content in file:
+                for line in content.removeprefix(BOM if number == 0 else b"").splitlines() or [b""]:
+                    number += 1
+                    if is_first and line.lstrip().startswith(b"["):
+                        yield from _listed(path)
+                        return
+                    if line.strip():
+                        is_first = False
+                        yield f"{path}:{number}", _row_or_error(line, where=f"{path}:{number}")
     except OSError as error:
         raise DataError(f"cannot read the data file: {error.strerror}", where=str(path)) from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"not UTF-8 text: {error.reason} at byte {error.start}", where=str(path)) from None
-    if text.lstrip().startswith("["):
-        for index, row in enumerate(_loads(text, where=str(path))):
-            yield f"{path}[{index}]", _mapping_or_error(row, where=f"{path}[{index}]")
-        return
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            where = f"{path}:{number}"
-            try:
-                row = _loads(line, where=where)
-            except DataError as error:
-                yield where, error
-            else:
-                yield where, _mapping_or_error(row, where=where)
+
+
+def _listed(path: Path) -> Iterator[tuple[str, dict[str, Any] | DataError]]:
+    """The rows of a file that holds one JSON list of them."""
+    for index, row in enumerate(_loads(path.read_bytes().removeprefix(BOM), where=str(path))):
+        yield f"{path}[{index}]", _mapping_or_error(row, where=f"{path}[{index}]")
+
+
+def _row_or_error(line: bytes, *, where: str) -> dict[str, Any] | DataError:
+    try:
+        return _mapping_or_error(_loads(line, where=where), where=where)
+    except DataError as error:
+        return error
 
 
 def parse_row(row: Mapping[str, Any], *, where: str, media_root: Path, source: str = "") -> Sample:
@@ -144,13 +155,26 @@ def parse_row(row: Mapping[str, Any], *, where: str, media_root: Path, source: s
     )
 
 
-def _loads(text: str, *, where: str) -> Any:
+def _loads(content: bytes, *, where: str) -> Any:
     try:
-        return json.loads(text)
+        text = content.decode()
+        value = json.loads(text)
+        if "\\ud" in text or "\\uD" in text:  # halves of characters, which no file and no tokenizer can take
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        place = f"line {line}, byte {error.start}" if line > 1 else f"byte {error.start}"
+        raise DataError(f"not UTF-8 text at {place}", where=where, remedy="save the file as UTF-8") from None
+    except UnicodeEncodeError as error:
+        raise DataError(f"half a character, \\u{ord(error.object[error.start]):x}", where=where) from None
     except json.JSONDecodeError as error:
-        raise DataError(f"broken JSON: {error.msg} at column {error.colno}", where=where) from None
+        line = f"line {error.lineno}, " if error.lineno > 1 else ""
+        raise DataError(f"broken JSON: {error.msg} at {line}column {error.colno}", where=where) from None
+    except ValueError as error:  # a number of thousands of digits
+        raise DataError(f"broken JSON: {error}", where=where) from None
     except RecursionError:
         raise DataError("broken JSON: nested too deeply", where=where) from None
+    return value
 
 
 def _mapping_or_error(row: Any, *, where: str) -> dict[str, Any] | DataError:
@@ -213,7 +237,11 @@ def _media(row: Mapping[str, Any], *, where: str, media_root: Path) -> list[Medi
     fields: tuple[tuple[str, MediaKind], ...] = (("images", "image"), ("videos", "video"))
     for name, kind in fields:
         items = row.get(name) or ()
-        for item in (items,) if isinstance(items, (str, dict)) else items:
+        if isinstance(items, (str, dict)):
+            items = (items,)
+        if not isinstance(items, (list, tuple)):
+            raise DataError(f"must be a path or a list of them, got {items!r:.60}", where=where, field=name)
+        for item in items:
             media.append(_medium(item, kind, where=where, field=name, media_root=media_root))
     path = row.get("path")
     if path and not media:
@@ -236,31 +264,45 @@ def _medium(item: Any, kind: MediaKind, *, where: str, field: str, media_root: P
         resolved = _resolve(path, media_root)
     else:
         raise DataError(f"a {kind} is a path or a list of frame paths, got {path!r:.60}", where=where, field=field)
-    times_s = entry.get("times_s")
+    timing = sorted(name for name in TIME_FIELDS if entry.get(name) is not None)
+    if kind == "image" and timing:
+        raise DataError(f"an image has no {', '.join(timing)}", where=where, field=field)
     medium = Media(
         kind=kind,
         path=resolved,
         start_s=_seconds(entry, ("start_s", "start", "video_start"), where=where, field=field),
         end_s=_seconds(entry, ("end_s", "end", "video_end"), where=where, field=field),
         fps=_seconds(entry, ("fps",), where=where, field=field),
-        times_s=tuple(float(time) for time in times_s) if times_s is not None else None,
+        times_s=_times(entry.get("times_s"), where=where, field=field),
     )
     if medium.end_s is not None and medium.end_s <= (medium.start_s or 0.0):
         raise DataError(f"clip ends at {medium.end_s} s, before it starts", where=where, field=field)
     return medium
 
 
+def _times(value: Any, *, where: str, field: str) -> tuple[float, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, (list, tuple)) or not all(_is_time(time) for time in value):
+        raise DataError(f"'times_s' must be a list of numbers >= 0, got {value!r:.60}", where=where, field=field)
+    return tuple(float(time) for time in value)
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+
+
 def _seconds(entry: Mapping[str, Any], names: tuple[str, ...], *, where: str, field: str) -> float | None:
     value = next((entry[name] for name in names if entry.get(name) is not None), None)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+    if not _is_time(value):
         raise DataError(f"'{names[0]}' must be a number >= 0, got {value!r}", where=where, field=field)
     return float(value)
 
 
 def _resolve(path: str, media_root: Path) -> str:
-    return path if path.startswith("file://") else os.path.join(media_root, path)
+    return path if is_address(path) else os.path.join(media_root, path)
 
 
 def _in_tag_order(problem: str, media: list[Media], *, where: str) -> tuple[Media, ...]:

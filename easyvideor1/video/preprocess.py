@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from easyvideor1.config import CacheConfig
 from easyvideor1.errors import RunError, UsageError
@@ -17,6 +18,7 @@ from easyvideor1.types import Clip, FrameSpec, Media, MediaKind, MediaPlan, Visi
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.decode import decode
 from easyvideor1.video.sampling import plan_media
+from easyvideor1.video.source import local_path
 from easyvideor1.video.workers import Outcome
 
 ONE_CORE_DECODE: Callable[[MediaPlan], Clip] = partial(decode, threads=1)
@@ -138,10 +140,12 @@ def source_bytes(media: Media) -> int:
     if media.data is not None:
         return len(media.data)
     paths = (media.path,) if isinstance(media.path, str) else media.path
-    return sum(_size(path.removeprefix("file://")) for path in paths)
+    return sum(_size(local_path(path)) for path in paths)
 
 
-def _size(path: str) -> int:
+def _size(path: Path | None) -> int:
+    if path is None:
+        return 0
     try:
         if os.path.isdir(path):
             return sum(entry.stat().st_size for entry in os.scandir(path) if entry.is_file())

@@ -359,7 +359,8 @@ def frame_size(
             )
     if most < spec.min_pixels or most < factor**2:
         raise UsageError(
-            f"max_pixels = {spec.max_pixels} is below min_pixels = {spec.min_pixels} or below one token, {factor**2}"
+            f"max_pixels = {spec.max_pixels} is below min_pixels = {spec.min_pixels} or below one token, {factor**2}; "
+            "raise max_pixels or lower min_pixels"
         )
     h, w = _nearest(height, factor), _nearest(width, factor)
     if h * w < spec.min_pixels:

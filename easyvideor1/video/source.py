@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import io
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from easyvideor1.errors import MediaError
 from easyvideor1.types import Media
 
 PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".avif"})
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(//|[^,]*;base64,)")
 WHOLE_HASH_BYTES = 2 << 20
 """Files up to this size are identified by all their bytes; larger ones by size, change time and sampled blocks."""
 BLOCK_BYTES = 64 << 10
@@ -92,8 +94,10 @@ def locate(media: Media) -> Source | tuple[Source, ...]:
         if not media.path:
             raise MediaError("the list of frames is empty", where=media.name)
         return tuple(_locate_file(path) for path in media.path)
-    path = _local_path(media.path)
-    if path is not None and path.is_dir():
+    if not media.path:
+        raise MediaError("the path is empty", where=media.kind)
+    path = local_path(media.path)
+    if path is not None and os.path.isdir(path):  # which, unlike Path.is_dir, raises nothing
         return tuple(_locate_file(str(picture)) for picture in _pictures_in(path))
     return _locate_file(media.path)
 
@@ -133,16 +137,16 @@ def _in_memory(data: bytes, *, name: str) -> Source:
 def _locate_file(address: str) -> Source:
     if address.startswith("data:"):
         return _in_memory(_from_data_address(address), name=address[:40] + "..")
-    path = _local_path(address)
+    path = local_path(address)
     if path is None:
         raise MediaError(
             "addresses other than file:// and data: are not read", where=address, remedy="download it first"
         )
     try:
         status = path.stat()
-    except OSError as error:
-        is_link = path.is_symlink()
-        problem = "a link whose target is missing" if is_link else f"cannot be read: {error.strerror}"
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        reason = getattr(error, "strerror", None) or error
+        problem = "a link whose target is missing" if os.path.islink(path) else f"cannot be read: {reason}"
         raise MediaError(problem, where=address, remedy="check the path and media_root") from None
     if path.is_dir():
         raise MediaError("a folder stands where a file is expected", where=address)
@@ -153,9 +157,14 @@ def _locate_file(address: str) -> Source:
     return Source(name=address, path=str(path), data=None, num_bytes=status.st_size, mtime_ns=status.st_mtime_ns)
 
 
-def _local_path(address: str) -> Path | None:
+def is_address(path: str) -> bool:
+    """Whether it is a URL or a data address, and no path."""
+    return ADDRESS.match(path) is not None
+
+
+def local_path(address: str) -> Path | None:
     """The path an address means; None where it is not on this machine."""
-    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]+:(//|.*;base64,)", address):
+    if not is_address(address):
         return Path(address)
     parts = urlsplit(address)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
@@ -175,10 +184,15 @@ def _from_data_address(address: str) -> bytes:
 
 
 def _pictures_in(folder: Path) -> list[Path]:
-    pictures = [path for path in folder.iterdir() if path.suffix.lower() in PICTURE_SUFFIXES]
+    try:
+        paths = list(folder.iterdir())
+    except OSError as error:
+        raise MediaError(f"cannot be read: {error.strerror}", where=str(folder)) from None
+    # hidden ones are notes of file managers, such as "._frame_1.jpg"
+    pictures = [path for path in paths if path.suffix.lower() in PICTURE_SUFFIXES and not path.name.startswith(".")]
     if not pictures:
         raise MediaError("a folder without pictures", where=str(folder), remedy="give a file or a folder of frames")
-    return sorted(pictures, key=lambda path: tuple(_natural_order(path.name)))
+    return sorted(pictures, key=lambda path: (*_natural_order(path.name), (0, path.name)))
 
 
 def _natural_order(name: str) -> Iterator[tuple[int, str]]:

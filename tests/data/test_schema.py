@@ -1,9 +1,10 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from easyvideor1.data.schema import parse_row, read_samples
+from easyvideor1.data.schema import parse_row, read_samples, rows_or_errors
 from easyvideor1.errors import DataError
 
 ROOT = Path("media")
@@ -58,6 +59,12 @@ def test_a_structured_answer_becomes_its_json():
         ({"videos": [{"path": "a.mp4", "strat": 1}]}, r"unknown keys \['strat'\]"),
         ({"videos": [{"path": "a.mp4", "start": 4, "end": 2}]}, "clip ends at 2.0 s, before it starts"),
         ({"videos": [{"path": "a.mp4", "start": -1}]}, "'start_s' must be a number >= 0"),
+        ({"videos": 3}, "field 'videos': must be a path or a list"),
+        ({"videos": [{"path": "a", "fps": "4"}]}, "'fps' must be a number >= 0"),
+        ({"videos": [{"path": "a", "times_s": 3}]}, "'times_s' must be a list of numbers"),
+        ({"videos": [{"path": "a", "times_s": [0, "1"]}]}, "'times_s' must be a list of numbers"),
+        ({"images": [{"path": "a.png", "start": 1.0}]}, "field 'images': an image has no start"),
+        ({"path": 3, "data_type": "video"}, "field 'path': a video is a path"),
         ({"path": "a.mp4"}, "field 'data_type': must be 'image' or 'video'"),
         ({"options": "A"}, "field 'options': must be a list"),
         ({"problem_id": ["x"]}, "field 'problem_id': must be a text or an integer"),
@@ -91,3 +98,62 @@ def test_a_json_list_and_jsonl_give_the_same_samples(tmp_path):
     first, second = (read_samples(tmp_path / name) for name in ("a.json", "a.jsonl"))
     assert [(s.id, s.media, s.source) for s in first] == [(s.id, s.media, s.source) for s in second]
     assert first[0].media[0].path == str(tmp_path / "a.png")
+
+
+def test_addresses_are_left_as_they_are_and_paths_start_at_the_media_root():
+    paths = ["clips/a.mp4", "/clips/a.mp4", "file:///clips/a.mp4", "data:video/mp4;base64,AAAA", "https://host/a.mp4"]
+    assert [medium.path for medium in parsed(videos=paths).media] == ["media/clips/a.mp4", *paths[1:]]
+
+
+def test_a_name_in_messages_holds_no_content():
+    medium = parsed(images=["data:image/png;base64," + "A" * 10_000]).media[0]
+    assert medium.name == "data:image/png;base64,AAAAAAAAAAAAAAAAAA.."
+
+
+LINE = json.dumps(ROW).encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "places"),
+    [
+        (LINE + b"\n" + LINE, ["1", "2"]),
+        (b"\xef\xbb\xbf" + LINE + b"\r\n\r\n" + LINE + b"\r\n", ["1", "3"]),
+        (LINE + b"\r" + LINE, ["1", "2"]),
+        (b"\n\n" + LINE, ["3"]),
+        (b"\xef\xbb\xbf\n [" + LINE + b",\n" + LINE + b"]", ["0", "1"]),
+        (LINE.replace(b"Which", "Which\u2028".encode()), ["1"]),
+    ],
+)
+def test_rows_are_found_whatever_ends_a_line(content, places, tmp_path):
+    path = tmp_path / "rows"
+    path.write_bytes(content)
+    rows = list(rows_or_errors(path))
+    assert [re.sub(r".*rows[:\[]", "", where).rstrip("]") for where, _ in rows] == places
+    assert all(isinstance(row, dict) for _, row in rows)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (LINE.replace(b"Which", b"Which \xff"), r":2: not UTF-8 text at byte \d+ \(save the file as UTF-8\)"),
+        (LINE.replace(b"Which", b"Which \\ud83d"), r":2: half a character, .ud83d"),
+        (b'{"problem_id": ' + b"1" * 5000 + b"}", ":2: broken JSON: .*digits"),
+        (b"[" * 100_000, ":2: broken JSON: nested too deeply"),
+        (b"[1]", ":2: a row is a JSON object, got list"),
+        (b'"text"', ":2: a row is a JSON object, got str"),
+    ],
+)
+def test_a_line_that_is_no_row_is_named_and_does_not_hide_the_next(line, message, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"\n".join([LINE, line, LINE]))
+    errors = []
+    assert len(read_samples(path, on_bad=errors.append)) == 2
+    assert len(errors) == 1
+    assert re.search(message, str(errors[0])), errors[0]
+
+
+def test_a_broken_list_names_the_line_in_it(tmp_path):
+    path = tmp_path / "rows.json"
+    path.write_bytes(b"[" + LINE + b",\n{broken]")
+    with pytest.raises(DataError, match=r"rows\.json: broken JSON: .* at line 2, column 2"):
+        read_samples(path)
