@@ -254,7 +254,8 @@ def test_nothing_is_read_opened_or_run(tmp_path):
     judge(PAGE, PAGE, "html-code")
     sys.addaudithook(watch)
     watching = True
-    accuracies = [judge(SCENE, drawing) for drawing in drawings]
+    # The picture itself is right in each: what is unsafe must make it worth nothing.
+    accuracies = [judge(SCENE, drawing.replace("</svg>", SCENE.removeprefix(OPEN), 1)) for drawing in drawings]
     pages = [judge(PAGE, page, "html-code") for page in [*drawings, hostile_page(str(secret), port)]]
     watching = False
     assert touched == []

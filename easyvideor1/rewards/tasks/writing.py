@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from easyvideor1.rewards.measures import rouge, word_accuracy
-from easyvideor1.rewards.parse import fold, visible
+from easyvideor1.rewards.parse import visible
 from easyvideor1.rewards.task import Task, bad_gold
 from easyvideor1.rewards.words import printed_words, text_words
 from easyvideor1.types import Sample
@@ -20,8 +20,6 @@ def _gold_text(sample: Sample) -> str:
 
 
 def _text_accuracy(answer: str, gold: str) -> float:
-    if fold(answer) == fold(gold):
-        return 1.0
     gold_words = text_words(gold)
     words = text_words(answer)
     most = WORDS_PER_GOLD_WORD * len(gold_words) + SPARE_WORDS
