@@ -37,6 +37,11 @@ def fitting_recipe(config: RunConfig) -> Recipe:
 
 def _check_stored(config: RunConfig, made: Recipe) -> None:
     if config.mix.enable:
+        if config.mix.accuracy_threshold is not None and not made.needs_policy_rollouts:
+            raise UsageError(
+                f"mix.accuracy_threshold: algorithm '{made.name}' samples nothing whose accuracy could be compared "
+                "with it; leave it out"
+            )
         return
     if made.needs_stored:
         raise UsageError(f"algorithm '{made.name}' learns from stored trajectories: set mix.enable=true")

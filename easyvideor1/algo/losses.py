@@ -63,7 +63,7 @@ class Loss:
     value: torch.Tensor
     """Scalar share of this micro-batch in the batch's loss; call `backward()` on it."""
     metrics: Mapping[str, Sum]
-    """Detached; averages over the tokens that train."""
+    """Detached; averages over the tokens that train, `loss/ratio` and `loss/kl_old` over the sampled ones of them."""
 
 
 def policy_loss(tokens: Tokens, recipe: Recipe, *, normalizer: float) -> Loss:
@@ -123,7 +123,7 @@ def policy_loss(tokens: Tokens, recipe: Recipe, *, normalizer: float) -> Loss:
     scale_N = tokens.weights
     if recipe.average == "sequence":
         scale_N = scale_N / _sequence_sum(trains_N.to(scale_N.dtype), tokens)[tokens.sequence].clamp(min=1)
-    return Loss(value=(scale_N * loss_N).sum() / normalizer, metrics=_sums(metrics, policy_N, trains_N, tokens))
+    return Loss(value=(scale_N * loss_N).sum() / normalizer, metrics=_sums(metrics, trains_N, tokens))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -261,13 +261,19 @@ def _present(values_N: torch.Tensor | None, name: str, option: str) -> torch.Ten
     return values_N
 
 
-def _sums(
-    values: Mapping[str, torch.Tensor], policy_N: torch.Tensor, trains_N: torch.Tensor, tokens: Tokens
-) -> dict[str, Sum]:
+def _sums(values: Mapping[str, torch.Tensor], trains_N: torch.Tensor, tokens: Tokens) -> dict[str, Sum]:
     """Metrics over all training tokens, and the policy term apart for stored and sampled ones."""
-    count = trains_N.sum()
-    sums = {name: Sum(_masked(value_N.detach(), trains_N).sum(), count) for name, value_N in values.items()}
-    for source, mask_N in (("online", trains_N & ~tokens.is_offline), ("offline", trains_N & tokens.is_offline)):
-        sums[f"loss/policy_{source}"] = Sum(_masked(policy_N.detach(), mask_N).sum(), mask_N.sum())
-    sums["loss/offline_token_frac"] = Sum((trains_N & tokens.is_offline).sum(), count)
-    return sums
+    online_N, offline_N = trains_N & ~tokens.is_offline, trains_N & tokens.is_offline
+    values = {
+        **values,
+        "loss/policy_online": values["loss/policy"],
+        "loss/policy_offline": values["loss/policy"],
+        "loss/offline_token_frac": offline_N.to(trains_N.dtype),
+    }
+    counted = dict.fromkeys(values, trains_N) | {"loss/policy_offline": offline_N}
+    # Of a stored token they would tell how likely it is, not how far the policy went from where it was.
+    counted |= dict.fromkeys(("loss/ratio", "loss/kl_old", "loss/policy_online"), online_N)
+    return {
+        name: Sum(_masked(value_N.detach(), counted[name]).sum(), counted[name].sum())
+        for name, value_N in values.items()
+    }

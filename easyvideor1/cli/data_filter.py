@@ -185,6 +185,7 @@ def _measure(
         yield len(rows), []  # other bounds for known rates: the model is not needed
         return
     import torch  # heavy imports, which the other actions on data need not wait for
+    import transformers
     from transformers import AutoModelForImageTextToText
 
     from easyvideor1.data.dataset import Preparer
@@ -193,6 +194,7 @@ def _measure(
     from easyvideor1.rollout.engine import Sampling
     from easyvideor1.rollout.hf import HFEngine
 
+    transformers.logging.disable_progress_bar()
     encoder = Encoder.from_pretrained(job.model_path)
     dtype = getattr(torch, job.dtype)
     model = AutoModelForImageTextToText.from_pretrained(job.model_path, dtype=dtype, local_files_only=True)

@@ -28,7 +28,13 @@ from easyvideor1.rewards import router
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.hf import HFEngine
-from easyvideor1.rollout.stored import StoredRollouts, read_trajectories, sample_trajectories, stored_rollouts
+from easyvideor1.rollout.stored import (
+    StoredRollouts,
+    Trajectory,
+    read_trajectories,
+    sample_trajectories,
+    stored_rollouts,
+)
 from easyvideor1.train import checkpoint
 from easyvideor1.train.checkpoint import RunState
 from easyvideor1.train.model import load_model
@@ -196,17 +202,23 @@ def _stored(config: RunConfig, samples: Sequence[Sample], encoder: Encoder) -> S
         log.warning(
             "%d stored trajectories are longer than rollout.max_response_tokens and left out", stored.num_too_long
         )
-    num_used = sum(sample.id in stored.by_sample for sample in samples)
-    log.info("%d of %d samples have stored trajectories", num_used, len(samples))
-    if not num_used:
+    if not any(sample.id in stored.by_sample for sample in samples):
         raise DataError(
-            f"none of the stored trajectories of {len(trajectories)} samples is usable: {stored.num_too_long} are too "
-            f"long, the others belong to samples that are not in data.train",
+            _why_unusable(trajectories, stored),
             where=config.mix.source or ", ".join(source.path for source in config.data.train),
             field="offline_output",
             remedy="store responses with `easyvideor1 data filter --collect`, or set mix.enable=false",
         )
     return stored
+
+
+def _why_unusable(trajectories: Mapping[str, Sequence[Trajectory]], stored: StoredRollouts) -> str:
+    if not trajectories:
+        return "mix.enable is set, but no stored trajectory is there"
+    if not stored.by_sample:
+        return f"all {stored.num_too_long} stored trajectories are longer than rollout.max_response_tokens"
+    ids = ", ".join(list(stored.by_sample)[:3])
+    return f"the stored trajectories belong to samples that are not in data.train ({ids}, ..)"
 
 
 def _check_same_run(folder: RunFolder, config: RunConfig) -> None:

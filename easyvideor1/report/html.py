@@ -102,6 +102,11 @@ MAIN_CHARTS = (
         is_share=True,
     ),
     Lines(
+        title="Stored trajectories",
+        note="mean over those that were mixed in, and over their tokens",
+        names={"reward/offline_mean": "reward", "loss/policy_offline": "loss"},
+    ),
+    Lines(
         title="Groups without signal",
         note="all rewards of the group equal: nothing to learn from it",
         names={"reward/no_signal_groups_frac": "groups"},

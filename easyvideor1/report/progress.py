@@ -221,12 +221,14 @@ def step_line(pace: Pace, values: Mapping[str, float], *, note: str = "") -> str
     for label, name in (("reward", "reward/mean"), ("accuracy", "reward/accuracy_frac")):
         if name in values:
             words.append(f"{label} {values[name]:.3f}")
+    if "reward/mean" not in values and "loss/total" in values:  # nothing was sampled
+        words.append(f"loss {values['loss/total']:.4f}")
     checked = [f"{way} {values[name]:.3f}" for way, name in VALIDATED if name in values]
     words += ["validation " + ", ".join(checked)] if checked else []
     types = accuracies(values)
     if types:
         words.append("[" + ", ".join(f"{name} {value:.2f}" for name, value in types) + "]")
-    words += [f"{values[name]:.0f} {unit}" for name, unit in SPEEDS[:1] if name in values]
+    words += [f"{values[name]:.0f} {unit}" for name, unit in SPEEDS[:1] if values.get(name)]
     parts = time_parts(values)
     total = sum(parts.values())
     if total > 0:

@@ -76,6 +76,8 @@ class Gatherer:
             note_bad: is told every sample that was skipped.
         """
         assert stored is not None or not recipe.needs_stored, "this recipe learns from stored trajectories"
+        if stored is not None and not recipe.needs_policy_rollouts:
+            samples = [sample for sample in samples if sample.id in stored.by_sample]  # of the others nothing trains
         self._config, self._samples, self._prepare = config, samples, prepare
         self._strata = strata(samples, config.data)
         self._engine, self._score, self._recipe = engine, score, recipe

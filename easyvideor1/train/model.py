@@ -20,6 +20,9 @@ def load_model(config: ModelConfig) -> PreTrainedModel:
     if config.lora is not None:
         lora.add_adapters(model, config.lora)
     if config.gradient_checkpointing:
-        model.gradient_checkpointing_enable({"use_reentrant": False})
+        # The new name comes with Transformers 5.24, which warns of the old one; both are within the supported range.
+        new_name = "activation_checkpointing_enable"
+        enable = getattr(model, new_name if hasattr(model, new_name) else "gradient_checkpointing_enable")
+        enable({"use_reentrant": False})
     shared_prefix.enable(model)
     return model

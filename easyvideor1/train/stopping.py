@@ -59,7 +59,7 @@ def watch_trend(
     for name in KL_NAMES:
         if config.max_kl and values.get(name, 0.0) > config.max_kl:
             raise RunError(
-                f"step {step}: {name} is {values[name]:.3f}, above train.stop.max_kl={config.max_kl:g}. Start a new "
+                f"step {step}: {name} is {values[name]:.3g}, above train.stop.max_kl={config.max_kl:g}. Start a new "
                 "run with a lower optimizer.learning_rate or a higher algorithm.options.kl_coef"
             )
     return trend

@@ -28,6 +28,7 @@ def test_every_named_recipe_fits_a_usual_run(name):
     ("overrides", "message"),
     [
         (["algorithm.name=sft"], r"learns from stored trajectories: set mix\.enable=true"),
+        (["algorithm.name=sft", "mix={enable: true, accuracy_threshold: 0.5}"], "'sft' samples nothing"),
         (["algorithm.options={offline_weight: 0.5}"], r"offline_weight is about stored .*: set mix\.enable=true"),
         (["rollout.n=1"], r"rollout\.n=1: advantage 'grpo' compares the rollouts of a prompt; use 2 or more"),
         (["algorithm.options={advantage: pass_at_k, pass_k: 8}"], r"pass_k=8 must be below rollout\.n=8"),

@@ -125,6 +125,9 @@ def test_luffy_shapes_stored_tokens_and_clips_sampled_ones():
     assert metrics["loss/policy_offline"] == near(-2.0 * p / 0.35)
     assert metrics["loss/policy_online"] == near(-2.4)
     assert metrics["loss/offline_token_frac"] == 0.5
+    # Of the sampled token alone: ratio 2, its k3.
+    assert metrics["loss/ratio"] == near(2.0)
+    assert metrics["loss/kl_old"] == near(0.5 - 1 + LOG2)
 
 
 @pytest.mark.parametrize(("offline_old", "old"), [("current", -0.9), ("stored", -0.95), ("one", 0.0)])

@@ -120,7 +120,10 @@ def test_a_run_that_a_rule_ends_says_so_in_its_report_and_goes_on_with_another_r
 def test_stored_trajectories_of_other_samples_are_refused(folder, tmp_path, capsys):
     stored = write_rows(tmp_path / "stored.jsonl", [{"id": "elsewhere", "response": "<answer>A</answer>"}])
     path = recipe(folder, tmp_path / "run")
-    assert main(["train", path, "mix.enable=true", f"mix.source={stored}"]) == 1
+    words = ["mix.enable=true", f"mix.source={stored}"]
+    assert main(["train", path, *words]) == 1
+    assert "all 1 stored trajectories are longer than rollout.max_response_tokens" in capsys.readouterr().err
+    assert main(["train", path, *words, "rollout.max_response_tokens=40"]) == 1
     assert "belong to samples that are not in data.train" in capsys.readouterr().err
 
 

@@ -148,6 +148,9 @@ def test_imitation_samples_nothing_and_needs_stored_trajectories(tmp_path):
     result = gathered(tmp_path, engine, "algorithm.name=sft", "mix.enable=true", stored=stored())
     assert engine.calls == []
     assert all([rollout.source for rollout in group.rollouts] == ["offline"] for group in result.groups)
+    few = gathered(tmp_path / "few", engine, "algorithm.name=sft", "mix.enable=true", stored=stored(ids=("1", "3")))
+    assert sorted(group.prompt.sample.id for group in few.groups) == ["1", "1", "3", "3"]
+    assert engine.calls == []
     with pytest.raises(UsageError, match=r"learns from stored trajectories: set mix\.enable=true"):
         made_trainer(made_config(tmp_path, "algorithm.name=sft"), engine=engine)
 

@@ -46,5 +46,5 @@ def test_a_collapse_is_judged_by_averages_after_they_have_settled():
 def test_a_kl_above_its_limit_ends_the_run_wherever_it_is_measured(name):
     watch([{name: 0.1}], max_kl=0.1)
     watch([{name: 5.0}], max_kl=0.0)
-    with pytest.raises(RunError, match=f"step 1: {name} is 0.200, above train.stop.max_kl=0.1"):
+    with pytest.raises(RunError, match=f"step 1: {name} is 0.2, above train.stop.max_kl=0.1"):
         watch([{name: 0.2}], max_kl=0.1)
