@@ -97,7 +97,7 @@ def made_trainer(config, *, engine=None, score=low_tokens, bad=(), evaluate=None
         recipe=algorithm,
         optimizer=config.optimizer,
         total_steps=STEPS,
-        temperature=1.0,
+        temperature=config.rollout.temperature,
         reference=reference,
     )
     return Trainer(
