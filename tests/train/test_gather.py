@@ -25,14 +25,15 @@ def stored(ids=("0", "1", "2", "3", "4", "5"), tokens=GOOD):
 
 
 class Counting(FakeEngine):
-    """Answers by the script and notes (number of examples, n, greedy) of every call."""
+    """Answers by the script and notes (number of examples, n, greedy) of every call, and the samples."""
 
     def __init__(self, script):
         super().__init__(script, lambda text: tuple(json.loads(text)))
-        self.calls = []
+        self.calls, self.ids = [], []
 
     def generate(self, examples, sampling, *, seed):
         self.calls.append((len(examples), sampling.n, sampling.is_greedy))
+        self.ids += [example.sample.id for example in examples]
         return super().generate(examples, sampling, seed=seed)
 
 
@@ -110,6 +111,12 @@ def test_a_step_in_which_no_group_has_signal_makes_no_update(tmp_path):
     before = final_weights(trainer)
     trainer.run()
     assert all(torch.equal(tensor, before[name]) for name, tensor in final_weights(trainer).items())
+
+
+def test_the_steps_of_a_run_read_on_in_the_order_of_the_samples(tmp_path):
+    engine = Counting(always(GOOD))
+    made_trainer(made_config(tmp_path, "train.steps=3", "train.prompts_per_step=2"), engine=engine).run()
+    assert sorted(engine.ids) == ["0", "1", "2", "3", "4", "5"]
 
 
 def test_dropped_groups_count_in_the_metrics_and_in_the_stopping_rules(tmp_path):

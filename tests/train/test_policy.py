@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from test_trainer import final_weights, made_config, made_trainer
+from test_gather import stored
+from test_trainer import final_weights, low_tokens, made_config, made_trainer
 from tiny_models import tiny_model
 
 from easyvideor1.config import ModelConfig, OptimizerConfig
@@ -13,6 +14,7 @@ from easyvideor1.errors import RunError
 from easyvideor1.report.metrics import comparable, read
 from easyvideor1.train.model import load_model
 from easyvideor1.train.policy import scheduled_rate
+from easyvideor1.types import Score
 
 
 @pytest.mark.parametrize(
@@ -74,3 +76,58 @@ def test_a_model_is_loaded_as_it_is_to_be_trained(tmp_path):
     plain = load_model(ModelConfig(path=str(tmp_path)))
     assert all(parameter.requires_grad for parameter in plain.parameters())
     assert not plain.model.language_model.gradient_checkpointing
+
+
+def gradient(trainer, groups, candidates, *, tokens_per_row, shared_prefix):
+    """What one update of the groups leaves in the weights' gradients, for rows of the given size."""
+    config = trainer._config
+    trainer._config = replace(
+        config, train=replace(config.train, tokens_per_row=tokens_per_row, shared_prefix=shared_prefix)
+    )
+    trainer._policy.update(trainer._minibatches(groups, candidates), step=0)
+    trainer._config = config
+    return {name: p.grad.clone() for name, p in trainer._policy.model.named_parameters() if p.grad is not None}
+
+
+def assert_close(gradients, expected):
+    for name, value in expected.items():
+        # float32: the layouts add in other orders.
+        assert torch.allclose(gradients[name], value, rtol=1e-4, atol=1e-6 * float(value.abs().max()) + 1e-9), name
+
+
+def score_but_one(items):
+    """Every fourth rollout cannot be scored."""
+    scores = low_tokens(items)
+    return [Score.unscored("timed out") if index % 4 == 1 else score for index, score in enumerate(scores)]
+
+
+@pytest.mark.parametrize("name", ["grpo", "dapo", "dr_grpo", "gspo_token", "rloo", "luffy"])
+def test_rows_of_any_size_give_one_gradient_and_what_does_not_train_adds_nothing_to_it(tmp_path, name):
+    overrides = [f"algorithm.name={name}", "algorithm.options={kl_coef: 0.1}", "mix.enable=true"]
+    numbers = ["optimizer.learning_rate=0", "optimizer.max_grad_norm=.inf", "rollout.n=5", "train.steps=1"]
+    trainer = made_trainer(made_config(tmp_path, *overrides, *numbers), score=score_but_one, stored=stored())
+    gathered = trainer._gatherer.gather(1, 0)
+    groups, candidates = trainer._with_credit(gathered, gathered.tally), gathered.candidates
+    weights = [weight for group in groups for weight in group.weights]
+    assert len(groups) <= weights.count(0.0) < len(weights) // 2
+    whole = gradient(trainer, groups, candidates, tokens_per_row=10_000, shared_prefix=True)
+    assert any(value.abs().max() > 1e-6 for value in whole.values())
+    for tokens_per_row, shared_prefix in ((1, True), (10_000, False), (1, False)):
+        rows = gradient(trainer, groups, candidates, tokens_per_row=tokens_per_row, shared_prefix=shared_prefix)
+        assert_close(rows, whole)
+    order = list(range(len(groups)))[::-1]
+    turned = gradient(
+        trainer, [groups[i] for i in order], [candidates[i] for i in order], tokens_per_row=10_000, shared_prefix=True
+    )
+    assert_close(turned, whole)
+    assert_close(gradient(trainer, list(map(trained, groups)), candidates, tokens_per_row=1, shared_prefix=True), whole)
+
+
+def trained(group):
+    """The group without the rollouts that do not train."""
+    kept = [index for index, weight in enumerate(group.weights) if weight]
+    fields = {
+        name: tuple(getattr(group, name)[index] for index in kept)
+        for name in ("rollouts", "scores", "advantages", "weights")
+    }
+    return replace(group, **fields)
