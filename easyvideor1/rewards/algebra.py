@@ -45,6 +45,7 @@ _REWRITES = (
     (re.compile(r"\\ge(?:q|qslant)?(?![a-zA-Z])|\u2265|>="), r"\\ge "),
     (re.compile(r"\\ne(?:q)?(?![a-zA-Z])|\u2260|!="), r"\\ne "),
     (re.compile(r"\\lt(?![a-zA-Z])"), "<"),
+    (re.compile(r"\\lg(?![a-zA-Z])"), r"\\log_{10}"),
     (re.compile(r"\\gt(?![a-zA-Z])"), ">"),
     (re.compile("\u03c0"), r"\\pi "),
     (re.compile("\u221e|(?<![a-zA-Z\\\\])(?:inf|infinity|oo)(?![a-zA-Z])"), r"\\infty "),
@@ -60,7 +61,7 @@ _REWRITES = (
 )
 _LEAD = re.compile(
     r"(?:so |therefore,? |thus,? |hence,? )?(?:the |my )?(?:final |correct )?(?:answer|result|value|solution)"
-    r"\s*(?:is|equals|:)[\s:]*|(?:\u7b54\u6848|\u7ed3\u679c)\s*(?:\u662f|\u4e3a|:)[\s:]*",
+    r"\s*(?:is|equals|:)[\s:]*|(?:\u56de?\u7b54\u6848?|\u7ed3\u679c)\s*(?:\u662f|\u4e3a|:)[\s:]*",
     re.IGNORECASE,
 )
 

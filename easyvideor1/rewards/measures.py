@@ -14,7 +14,7 @@ Box = tuple[float, float, float, float]
 Point = tuple[float, float]
 
 RELATIVE_TOLERANCE = 1e-3
-"""For golds written with decimals or as fractions: 3.142 answers 3.14."""
+"""For golds written with decimals or as fractions: 3.142 answers 3.14, 1/3 answers 0.333 and the reverse."""
 _ROUNDING = 1e-9
 
 
@@ -25,7 +25,7 @@ def numbers_agree(value: float, gold: float, *, is_gold_whole: bool) -> float:
     (1.0, 0.0)
     """
     tolerance = 0.0 if is_gold_whole else RELATIVE_TOLERANCE
-    return float(abs(value - gold) <= (tolerance + _ROUNDING) * abs(gold))
+    return float(abs(value - gold) <= (tolerance + _ROUNDING) * max(abs(value), abs(gold)))
 
 
 def interval_iou(first: Interval, second: Interval) -> float:

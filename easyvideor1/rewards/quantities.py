@@ -28,10 +28,11 @@ _CORE = (
     rf"|\d*\s?\\frac\s?\d\s?\d|{_DECIMAL}\s?(?:\\cdot|\*|x)\s?10\s?\^\s?\{{?\s?-?\d{{1,3}}\s?\}}?"
     rf"|\d+\s?\^\s?(?:\{{-?\d{{1,3}}\}}|\d)|{_DECIMAL}[eE][+-]?\d{{1,4}}|{_DECIMAL})"
 )
+_CHINESE_SCALES = "\u5341\u767e\u5343\u4e07\u4ebf"
 _QUANTITY = re.compile(
     rf"({_CORE})\s?(?:(%|percent)|\\text\s?\{{([^{{}}]*)\}}(?:\^\{{?(\d)\}}?)?"
     rf"|(?<=[\s\d])((?:cm|mm|km|kg|mg|min|ft|in|mL|(?<=\s)[mgshL])(?![a-zA-Z])"
-    rf"|(?<=\s)[a-zA-Z]{{2,}}(?:[\s/]+[a-zA-Z]+)*)"
+    rf"|(?<=\s)[a-zA-Z]{{2,}}(?:[\s/]+[a-zA-Z]+)*|(?![{_CHINESE_SCALES}])[\u4e00-\u9fff]{{1,4}})"
     rf"(?:\^\{{?(\d)\}}?)?)?"
 )
 _UNIT_NAMES = {
@@ -39,7 +40,10 @@ _UNIT_NAMES = {
     "centimeters": "cm", "centimetres": "cm", "centimeter": "cm", "kilometers": "km", "kilometres": "km",
     "seconds": "s", "second": "s", "sec": "s", "minutes": "min", "minute": "min", "hours": "h", "hour": "h",
     "inches": "in", "inch": "in", "feet": "ft", "foot": "ft", "grams": "g", "gram": "g", "kilograms": "kg",
-    "kilogram": "kg", "dollars": "", "dollar": "", "units": "", "unit": "",
+    "kilogram": "kg", "dollars": "", "dollar": "", "units": "", "unit": "", "\u7c73": "m", "\u5398\u7c73": "cm",
+    "\u6beb\u7c73": "mm", "\u516c\u91cc": "km", "\u514b": "g", "\u516c\u65a4": "kg", "\u79d2": "s",
+    "\u5206\u949f": "min",
+    "\u5c0f\u65f6": "h", "\u5ea6": "degree", "\u4e2a": "", "\u5143": "",
 }  # fmt: skip
 _POWERS = {"square": "2", "sq": "2", "cubic": "3"}
 

@@ -13,6 +13,7 @@ _UNIT = r"hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s|\u5c0f\u65f6|\u5206\u9
 _TIME = re.compile(
     rf"(?P<sign>-(?=[\d.]))?(?:{_CLOCK}|(?P<number>\d++(?:\.\d++)?|\.\d++)\s?(?P<unit>{_UNIT})?(?![a-z]))"
 )
+_LATEX_TEXT = re.compile(r"\\(?:text|mathrm)\s?\{([^{}]*)\}")
 _GLUED_TO = re.compile(r"(?<![a-z])to(?=\d)")
 _UNIT_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "\u5c0f": 3600.0, "\u5206": 60.0, "\u79d2": 1.0}
 _SPAN_KEYS = {
@@ -30,7 +31,7 @@ def read_interval(text: str) -> Interval | None:
     >>> read_interval("from 12.3s to 15s"), read_interval('{"time": ["00:10", "1:20"]}'), read_interval("10 or so")
     ((12.3, 15.0), (10.0, 80.0), None)
     """
-    text = plain(text)
+    text = _LATEX_TEXT.sub(r" \1 ", plain(text))
     value = read_json(text)
     pair = span_of(value) if value is not None else None
     if pair is None and "{" not in text:

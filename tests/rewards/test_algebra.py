@@ -29,7 +29,9 @@ SAME = (
     ("$\\boxed{8}$", "8"), ("8", "**8**"), ("\\dfrac{5}{9}", "\\tfrac{5}{9}"),
     ("\\begin{pmatrix}3\\\\4\\end{pmatrix}", "\\begin{pmatrix} 3 \\\\ 4 \\end{pmatrix}"), ("8", "\\$8"),
     ("8", "$8.00"), ("(4, 7)", "(4,7)"), ("x \\in (4,7)", "(4,7)"), ("\\left(4, 7\\right)", "(4,7)"),
-    ("a^2-9", "(a-3)(a+3)"), ("P+1", "1 + P"), ("4pq", "4qp"), ("4ab", "4 \\cdot b \\cdot a"), ("7t", "t \\cdot 7"),
+    ("a^2-9", "(a-3)(a+3)"), ("P+1", "1 + P"), ("9\u4e2a", "9"), ("9", "9\u4e2a"),
+    ("9", "\u7b54\uff1a9"), ("9\\text{ cm}", "9\u5398\u7c73"), ("\\lg 1000", "3"), ("4pq", "4qp"), ("4ab",
+    "4 \\cdot b \\cdot a"), ("7t", "t \\cdot 7"),
     ("15", "fifteen"),
     ("15", "fifteen pears"), ("(a,b)=(4,7)", "(4,7)"), ("6,\\!000", "6000"), ("\\emptyset", "\\varnothing"),
     ("3\\sqrt{5}\\text{ cm}", "3\\sqrt{5}"), ("3\\sqrt{5}", "\\sqrt{45} cm"), ("16\\pi", "16\\pi square units"),
@@ -48,6 +50,7 @@ DIFFERENT = (
     # Letters behind a number are variables, not units to leave out.
     ("7t", "7"), ("4ab", "4"), ("5c", "5"), ("3x+2h", "3x+2"), ("4m", "4"), ("6\\pi r", "6\\pi"), ("7", "7t"),
     ("3\\sqrt{5}\\text{ cm}", "3\\sqrt{5}\\text{ m}"), ("16\\pi\\text{ m}^2", "16\\pi\\text{ m}^3"), ("15", "fifty"),
+    ("9", "9\u4e07"), ("9\u7c73", "9\u5398\u7c73"),
     ("15", "fifteen sixteen"), ("(a,b)=(4,7)", "(7,4)"),
 )  # fmt: skip
 REFUSED = (

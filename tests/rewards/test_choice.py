@@ -29,7 +29,8 @@ NAMES_B = (
     "B \u9009\u9879", "B\u662f\u6b63\u786e\u7684", "B\u9879\u6b63\u786e", "B\u4e3a\u6b63\u786e\u7b54\u6848",
     "\u6b63\u786e\u7684\u662fB", "\u7b54\u6848\u5e94\u8be5\u662fB", "\u3010\u7b54\u6848\u3011B",
     "B (a tall tower)", "B -> a tall tower",
-    "B=a tall tower", "a tall tower (B)", "a tall tower, option B", "Ans: B", "Letter B", "The letter is B",
+    "B=a tall tower", "a tall tower (B)", "a tall tower, option B", "Ans: B", "\u56de\u7b54\uff1aB", "\u7b54\uff1aB",
+    "Letter B", "The letter is B",
     "Result: B", "Definitely B", "I'd say B", "Thus, (B)", "It should be B.", "the answer is thus B", "Answer -> B",
     '{"answer": "B"}', "{'option': 'B'}", "B. The roofs do not reach it.", "B. it is not low",
 )  # fmt: skip

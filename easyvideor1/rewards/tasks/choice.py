@@ -22,7 +22,7 @@ _LEAD_PHRASE = re.compile(
     r"(?:(?:final |correct |right |best )*+(?:answer|ans|option|choice|letter|result)"
     r"(?: is| would be| should be| must be|:|=| ?->| -)*"
     r"|(?:it is|it's|it should be|it must be)(?= )"
-    r"|\u56e0\u6b64|\u6240\u4ee5|\u3010?(?:\u6b63\u786e|\u6700\u7ec8)?(?:\u7684)?(?:\u7b54\u6848|\u9009\u9879)"
+    r"|\u56e0\u6b64|\u6240\u4ee5|\u3010?(?:\u6b63\u786e|\u6700\u7ec8)?(?:\u7684)?(?:\u56de?\u7b54\u6848?|\u9009\u9879)"
     r"(?:\u662f|\u4e3a|\u5e94\u4e3a|\u5e94\u8be5\u662f)?\u3011?"
     r"|\u6b63\u786e\u7684\u662f|\u6211?\u9009\u62e9?)?[\s:=,]*",
     re.IGNORECASE,
@@ -39,7 +39,7 @@ _TAIL = re.compile(r"[\s,;:(\[-](?:option )?([A-Za-z])[)\].]*\Z", re.IGNORECASE)
 _TAIL_CHARS = 40
 _NAMED = re.compile(
     r"(?:answer|option|choice|choose|pick|select|letter|go with|it is|it's"
-    r"|\u7b54\u6848|\u9009\u9879|\u9009\u62e9|\u9009)"
+    r"|\u7b54\u6848?|\u9009\u9879|\u9009\u62e9|\u9009)"
     r"(?:\s*(?:is|would be|should be|must be|thus|therefore|option|letter|:|=|->"
     r"|\u662f|\u4e3a|\u5e94\u4e3a|\u5e94\u8be5\u662f|\u9009))*"
     r"\s*[(\[\"'*]*([A-Za-z])(?![A-Za-z0-9])",
