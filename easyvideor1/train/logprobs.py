@@ -24,6 +24,7 @@ def response_logprobs(
     features: Mapping[int, Features],
     *,
     temperature: float = 1.0,
+    entropy_gradients: bool = False,
     keep_vision_in_graph: bool = False,
     chunk_tokens: int = 1024,
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -36,12 +37,13 @@ def response_logprobs(
         model: a Qwen2-VL, Qwen2.5-VL, Qwen3-VL or Qwen3.5 `ForConditionalGeneration`, after `shared_prefix.enable`.
         features: group index -> its visual arguments; groups without media may be left out.
         temperature: divides the logits.
+        entropy_gradients: let gradients flow through the entropy, which keeps more of the logits for backward.
         keep_vision_in_graph: run the vision tower on one empty patch, with weight zero, where the row has no media,
             so that all ranks of a sharded model do the same collectives.
         chunk_tokens: logits exist for at most this many tokens at once; with more, backward computes them again.
 
     Returns:
-        (log-probs [N] float32, entropy in nats [N] float32); gradients flow through both.
+        (log-probs [N] float32, entropy in nats [N] float32).
 
     Raises:
         MismatchError: a prompt's placeholders and its features differ in number; names the sample.
@@ -56,21 +58,26 @@ def response_logprobs(
         hidden = hidden + 0.0 * _empty_vision(model)
     hidden_N = hidden[row.predictors]
     if len(hidden_N) <= chunk_tokens:
-        return _logprobs_and_entropy(model.lm_head, hidden_N, row.tokens.token_ids, temperature)
+        return _logprobs_and_entropy(model.lm_head, hidden_N, row.tokens.token_ids, temperature, entropy_gradients)
     chunks = [
-        checkpoint(_logprobs_and_entropy, model.lm_head, *chunk, temperature, use_reentrant=False)
+        checkpoint(_logprobs_and_entropy, model.lm_head, *chunk, temperature, entropy_gradients, use_reentrant=False)
         for chunk in zip(hidden_N.split(chunk_tokens), row.tokens.token_ids.split(chunk_tokens), strict=True)
     ]
     return torch.cat([logprobs for logprobs, _ in chunks]), torch.cat([entropy for _, entropy in chunks])
 
 
 def _logprobs_and_entropy(
-    lm_head: Callable[[torch.Tensor], torch.Tensor], hidden: torch.Tensor, targets: torch.Tensor, temperature: float
+    lm_head: Callable[[torch.Tensor], torch.Tensor],
+    hidden: torch.Tensor,
+    targets: torch.Tensor,
+    temperature: float,
+    entropy_gradients: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     logits = lm_head(hidden).float() / temperature
     log_total = logits.logsumexp(-1)
     logprobs = logits.gather(-1, targets[:, None]).squeeze(-1) - log_total
-    entropy = log_total - ((logits - log_total[:, None]).exp() * logits).sum(-1)
+    with torch.set_grad_enabled(entropy_gradients and torch.is_grad_enabled()):
+        entropy = log_total - ((logits - log_total[:, None]).exp() * logits).sum(-1)
     return logprobs, entropy
 
 

@@ -169,7 +169,13 @@ class Policy:
         return self._reference.logprobs(row, features, temperature=self._temperature)
 
     def _forward(self, row: Row, features: Mapping[int, Features]) -> tuple[torch.Tensor, torch.Tensor]:
-        return response_logprobs(self.model, row, features, temperature=self._temperature)
+        return response_logprobs(
+            self.model,
+            row,
+            features,
+            temperature=self._temperature,
+            entropy_gradients=self._recipe.needs_entropy,
+        )
 
 
 def scheduled_rate(config: OptimizerConfig, *, step: int, total_steps: int) -> float:

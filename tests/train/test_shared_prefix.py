@@ -195,11 +195,14 @@ def test_temperature_divides_the_logits_and_entropy_is_that_of_the_distribution(
     (row,) = pack([case.group], tokens_per_row=1, shared_prefix=True).rows
     logits = model(input_ids=row.input_ids, position_ids=row.position_ids).logits[0, row.predictors]
     expected = torch.distributions.Categorical(logits=logits / 0.7)
-    logprobs, entropy = response_logprobs(model, row, {}, temperature=0.7)
+    logprobs, entropy = response_logprobs(model, row, {}, temperature=0.7, entropy_gradients=True)
     torch.testing.assert_close(logprobs, expected.log_prob(row.tokens.token_ids), atol=1e-5, rtol=0)
     torch.testing.assert_close(entropy, expected.entropy(), atol=1e-5, rtol=0)
     gradients = step(model, [entropy.sum()])
     assert gradient_difference(gradients, step(model, [expected.entropy().sum()])) < GRADIENT_TOLERANCE
+    without = response_logprobs(model, row, {}, temperature=0.7)[1]
+    assert torch.equal(without, entropy)
+    assert not without.requires_grad
 
 
 def test_text_rows_reach_every_weight_of_the_vision_tower_when_asked(one_row):
