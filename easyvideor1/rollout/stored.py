@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,6 +121,10 @@ def _logprobs(row: Mapping[str, Any], where: str) -> tuple[float, ...] | None:
     values = row.get("logprobs")
     if values is None:
         return None
-    if not isinstance(values, list) or not all(type(value) in (int, float) and value <= 0 for value in values):
-        raise DataError("must be a list of numbers <= 0", where=where, field="logprobs", remedy="or leave it out")
+    if not isinstance(values, list) or not all(
+        type(value) in (int, float) and -math.inf < value <= 0 for value in values
+    ):
+        raise DataError(
+            "must be a list of finite numbers <= 0", where=where, field="logprobs", remedy="or leave it out"
+        )
     return tuple(map(float, values))

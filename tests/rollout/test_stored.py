@@ -85,8 +85,9 @@ def test_a_file_of_trajectories_is_read_by_id(tmp_path):
     [
         ('{"response": "x"}', r"stored\.jsonl:1: field 'id': must be a text, got None"),
         ('{"id": "a", "response": " "}', r"stored\.jsonl:1: field 'response': must be a text"),
-        ('{"id": "a", "response": "x", "logprobs": [0.5, -1]}', "must be a list of numbers <= 0"),
-        ('{"id": "a", "response": "x", "logprobs": [true]}', "must be a list of numbers <= 0"),
+        ('{"id": "a", "response": "x", "logprobs": [0.5, -1]}', "must be a list of finite numbers <= 0"),
+        ('{"id": "a", "response": "x", "logprobs": [-Infinity, -1]}', "must be a list of finite numbers <= 0"),
+        ('{"id": "a", "response": "x", "logprobs": [true]}', "must be a list of finite numbers <= 0"),
         ('{"id": "a", "response": "x", "logprobs": [-0.5]}', "1 log-probabilities for 2 tokens.*end token included"),
     ],
 )
