@@ -1,0 +1,100 @@
+"""Validation: which answers there are, and that they do not depend on anything but the questions."""
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from easyvideor1.data.dataset import Example
+from easyvideor1.evals.validation import validate
+from easyvideor1.report.metrics import answer_tally
+from easyvideor1.rollout.fake import FakeEngine
+from easyvideor1.types import Prompt, Sample, Score
+
+
+def question(index) -> Example:
+    sample = Sample(
+        id=f"q{index}", problem_type="numerical", problem="?", answer=str(index), source=f"file {index % 2}"
+    )
+    return Example(prompt=cast(Prompt, SimpleNamespace(sample=sample)), clips=(), features={})
+
+
+class Noting(FakeEngine):
+    """Answers "ID/rollout/seed" and notes the size, n and temperature of every call."""
+
+    def __init__(self):
+        super().__init__(
+            lambda example, index, seed: f"{example.sample.id}/{index}/{seed % 997}", lambda text: (1,) * len(text)
+        )
+        self.calls = []
+
+    def generate(self, examples, sampling, *, seed):
+        self.calls.append((len(examples), sampling.n, sampling.temperature))
+        return super().generate(examples, sampling, seed=seed)
+
+
+def score(items):
+    """Right where the question has an even number; the last one cannot be judged."""
+    return [
+        Score.unscored("timed out") if sample.id == "q4" else Score(value=1.0, parts={"accuracy": right, "format": 1.0})
+        for sample, _, _ in items
+        for right in [float(int(sample.answer) % 2 == 0)]
+    ]
+
+
+def answers(engine, *, num_samples=2, batch=2, number=5):
+    return list(
+        validate(
+            map(question, range(number)),
+            engine=engine,
+            score=score,
+            max_response_tokens=50,
+            num_samples=num_samples,
+            seed=3,
+            batch=batch,
+        )
+    )
+
+
+def test_every_question_is_answered_greedily_once_and_k_times_by_sampling():
+    engine = Noting()
+    found = answers(engine)
+    assert sorted((answer.sample.id, answer.draw or 0) for answer in found) == [
+        (f"q{index}", draw) for index in range(5) for draw in (0, 1, 2)
+    ]
+    assert engine.calls == [(2, 1, 0.0), (2, 2, 1.0), (2, 1, 0.0), (2, 2, 1.0), (1, 1, 0.0), (1, 2, 1.0)]
+    assert [call[1:] for call in _calls(num_samples=0)] == [(1, 0.0)] * 3
+
+
+def _calls(**options):
+    engine = Noting()
+    answers(engine, **options)
+    return engine.calls
+
+
+def test_the_same_questions_get_the_same_answers_and_batches_their_own_seeds():
+    first, again = answers(Noting()), answers(Noting())
+    assert first == again
+    seeds = {answer.sample.id: answer.response.split("/")[-1] for answer in first if answer.draw}
+    assert seeds["q0"] == seeds["q1"] != seeds["q2"] == seeds["q3"] != seeds["q4"]
+
+
+def test_an_answer_that_cannot_be_judged_counts_as_wrong_and_sources_are_told_apart():
+    values = answer_tally(answers(Noting())).values()
+    assert values["validation/greedy_accuracy_frac"] == pytest.approx(2 / 5)
+    assert values["validation/unscored_frac"] == pytest.approx(1 / 5)
+    assert values["validation/sampled_accuracy_source/file 0"] == pytest.approx(2 / 3)
+    assert values["validation/greedy_accuracy_source/file 1"] == 0.0
+
+
+def test_only_one_batch_of_questions_is_in_memory():
+    made = []
+
+    def examples():
+        for index in range(4):
+            made.append(index)
+            yield question(index)
+
+    stream = validate(examples(), engine=Noting(), score=score, max_response_tokens=50, num_samples=0, seed=3, batch=2)
+    next(iter(stream))
+    assert made == [0, 1]
