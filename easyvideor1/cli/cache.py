@@ -123,9 +123,13 @@ def export(args: argparse.Namespace) -> dict[str, object]:
         match = ENTRY_NAME.fullmatch(entry.path.name)
         assert match is not None
         target = Path(args.out) / entry.path.parent.name / f"{match['key']}.{codec.name}.v{FORMAT}.safetensors"
-        target.parent.mkdir(parents=True, exist_ok=True)
         if not target.exists():
-            written += codec.write(target, source.read(entry.path))
+            clip = source.read(entry.path)
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                written += codec.write(target, clip)
+            except OSError as error:
+                raise UsageError(f"--out {args.out}: cannot be written: {error.strerror}") from None
             copied += 1
     return {"copied_entries": copied, "written_bytes": written}
 
@@ -139,9 +143,12 @@ def size_bytes(text: str) -> int:
     number = text.upper().removesuffix("B")
     unit = number[-1:] if number[-1:] in SIZE_UNITS else ""
     try:
-        return int(float(number.removesuffix(unit)) * SIZE_UNITS[unit])
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"a size is a number with K, M, G or T, got '{text}'") from None
+        size = int(float(number.removesuffix(unit)) * SIZE_UNITS[unit])
+    except (ValueError, OverflowError):
+        size = -1
+    if size < 0:
+        raise argparse.ArgumentTypeError(f"a size is a number >= 0 with K, M, G or T, got '{text}'")
+    return size
 
 
 def _damage(entry: Entry) -> str | None:
@@ -151,6 +158,8 @@ def _damage(entry: Entry) -> str | None:
         return damage.problem
     except FileNotFoundError:
         return None  # evicted since it was listed
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
     return None
 
 
@@ -166,7 +175,13 @@ def _codec_name(entry: Entry) -> str:
 
 def _readable(name: str, value: object) -> str:
     if isinstance(value, Mapping):
-        return "".join(f"\n  {key}: {_readable(name, item)}" for key, item in value.items()) or "none"
+        return "".join(f"\n  {key}: {_listed(item)}" for key, item in value.items()) or "none"
     if name.endswith("bytes") and isinstance(value, int):
         return f"{value / 1e6:.1f} MB"
     return str(value)
+
+
+def _listed(item: object) -> str:
+    if isinstance(item, Mapping):
+        return ", ".join(f"{name} {_readable(name, value)}" for name, value in item.items())
+    return str(item)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,12 @@ from easyvideor1.cli.frame_options import (
 from easyvideor1.config import CacheConfig, DataConfig
 from easyvideor1.data.prompts import instruction
 from easyvideor1.data.schema import read_samples
-from easyvideor1.errors import UsageError
-from easyvideor1.types import MediaPlan, Sample
+from easyvideor1.errors import DataError, UsageError
+from easyvideor1.types import Clip, FrameSpec, Media, MediaKind, MediaPlan, Sample, VisionSpec
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.contact_sheet import contact_sheet
 from easyvideor1.video.sampling import plan_media
+from easyvideor1.video.workers import Worker, naming
 
 DEFAULTS = DataConfig(train=())
 
@@ -37,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--id", required=True, help="id of the sample")
     parser.add_argument("--out", required=True, metavar="DIR", help="folder to write into")
     add_cache_argument(parser)
+    parser.add_argument("--deadline-s", type=float, default=120.0, help="seconds until the decoder is killed")
     parser.add_argument("--json", action="store_true", help="print explain.json as one line too")
     add_frame_arguments(parser)
 
@@ -44,19 +48,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     options = frame_options(args)
     sample = _find(args, options)
-    plans = [plan_media(media, options.specs[media.kind], options.vision) for media in sample.media]
     out = Path(args.out)
-    out.mkdir(parents=True, exist_ok=True)
-    answer: dict[str, Any] = _prompt(sample, plans, options) | {"media": [_describe(plan) for plan in plans]}
-    (out / "prompt.txt").write_text(answer["prompt"] or answer["text"])
-    cache = FrameCache.open(options.cache(args.cache) or CacheConfig(dir=str(out), mode="realtime_only"))
-    _write_sheets(cache, plans, answer["media"], out)
-    (out / "explain.json").write_text(json.dumps(answer, indent=1) + "\n")
+    cache = options.cache(args.cache) or CacheConfig(dir=str(out), mode="realtime_only")
+    seen = _seen(sample, Look(specs=options.specs, vision=options.vision, cache=cache), deadline_s=args.deadline_s)
+    answer = _prompt(sample, [plan for plan, _ in seen], options)
+    answer["media"] = [
+        _describe(plan, clip) | {"sheet": f"media-{number}.png"} for number, (plan, clip) in enumerate(seen)
+    ]
+    try:
+        _write(answer, [clip for _, clip in seen], out)
+    except OSError as error:
+        raise UsageError(f"--out {out}: cannot be written: {error.strerror}") from None
     if args.json:
         print(json.dumps(answer))
     else:
         _print(sample, answer, out)
     return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """Plan and decode one medium; picklable, for a worker process."""
+
+    specs: Mapping[MediaKind, FrameSpec]
+    vision: VisionSpec
+    cache: CacheConfig
+
+    def __call__(self, media: Media) -> tuple[MediaPlan, Clip]:
+        plan = plan_media(media, self.specs[media.kind], self.vision)
+        return plan, FrameCache.open(self.cache).load(plan)
+
+
+def _seen(sample: Sample, look: Look, *, deadline_s: float) -> list[tuple[MediaPlan, Clip]]:
+    """The media of a sample, looked at in a process that may hang or die."""
+    if not sample.media:
+        return []
+    worker: Worker[Media, tuple[MediaPlan, Clip]] = Worker(look)
+    seen = []
+    try:
+        for media in sample.media:
+            try:
+                seen.append(worker.call(media, deadline_s=deadline_s))
+            except DataError as error:
+                raise naming(error, media.name) from None
+    finally:
+        worker.kill()
+    return seen
 
 
 def _find(args: argparse.Namespace, options: FrameOptions) -> Sample:
@@ -91,7 +128,7 @@ def _prompt(sample: Sample, plans: list[MediaPlan], options: FrameOptions) -> di
     return answer
 
 
-def _describe(plan: MediaPlan) -> dict[str, Any]:
+def _describe(plan: MediaPlan, clip: Clip) -> dict[str, Any]:
     return {
         "name": plan.media.name,
         "kind": plan.media.kind,
@@ -103,14 +140,17 @@ def _describe(plan: MediaPlan) -> dict[str, Any]:
         "source_fps": plan.source_fps,
         "duration_s": plan.duration_s,
         "cache_key": plan.cache_key,
+        "backend": clip.backend,
+        "warnings": list(clip.warnings),
     }
 
 
-def _write_sheets(cache: FrameCache, plans: list[MediaPlan], descriptions: list[dict[str, Any]], out: Path) -> None:
-    for number, (plan, description) in enumerate(zip(plans, descriptions, strict=True)):
-        clip = cache.load(plan)
-        contact_sheet(clip).save(out / f"media-{number}.png")
-        description |= {"sheet": f"media-{number}.png", "backend": clip.backend, "warnings": list(clip.warnings)}
+def _write(answer: dict[str, Any], clips: list[Clip], out: Path) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "prompt.txt").write_text(answer["prompt"] or answer["text"], encoding="utf-8")
+    for description, clip in zip(answer["media"], clips, strict=True):
+        contact_sheet(clip).save(out / description["sheet"])
+    (out / "explain.json").write_text(json.dumps(answer, indent=1) + "\n")
 
 
 def _print(sample: Sample, answer: dict[str, Any], out: Path) -> None:

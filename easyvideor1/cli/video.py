@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from easyvideor1.cli.frame_options import add_frame_arguments, frame_options
-from easyvideor1.errors import DataError, EasyVideoError
+from easyvideor1.errors import DataError, EasyVideoError, UsageError
 from easyvideor1.types import Clip, FrameSpec, Media, MediaPlan, VisionSpec
 from easyvideor1.video.clip_file import write_clip
 from easyvideor1.video.decode import decode
 from easyvideor1.video.sampling import plan_media
-from easyvideor1.video.workers import Worker
+from easyvideor1.video.workers import Worker, naming
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         plan, clip = worker.call(request, deadline_s=args.deadline_s)
     except DataError as error:
-        return _show(args, refused(_naming(error, media)))
+        return _show(args, refused(naming(error, media.name)))
     finally:
         worker.kill()
     if clip is not None and args.out:
@@ -101,14 +101,12 @@ def refused(error: EasyVideoError) -> dict[str, Any]:
     } | nothing
 
 
-def _naming(error: DataError, media: Media) -> DataError:
-    """The error with the file's name in it: a killed process does not know what it was reading."""
-    return error if error.where else type(error)(error.problem, where=media.name, remedy=error.remedy)
-
-
 def _write(path: Path, clip: Clip) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_clip(path, clip)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_clip(path, clip)
+    except OSError as error:
+        raise UsageError(f"--out {path}: cannot be written: {error.strerror}") from None
 
 
 def _show(args: argparse.Namespace, answer: dict[str, Any]) -> int:

@@ -22,7 +22,7 @@ from easyvideor1.types import Clip, FrameSpec, Media, MediaKind, MediaPlan, Samp
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.preprocess import ONE_CORE_DECODE
 from easyvideor1.video.sampling import plan_media
-from easyvideor1.video.workers import Outcome, run_all
+from easyvideor1.video.workers import Outcome, naming, run_all
 
 log = logging.getLogger(__name__)
 
@@ -169,7 +169,7 @@ def check_data(
         try:
             check_gold(sample)
         except DataError as error:
-            report.add("error", "gold", sample, error.problem)
+            report.add("error", "gold", sample, _without_place(error))
     media = dict.fromkeys(medium for sample in samples for medium in sample.media)
     seen: dict[Media, Seen | EasyVideoError] = {}
     for outcome in run_all(work, media, workers=workers, deadline_s=deadline_s):
@@ -193,7 +193,7 @@ def _read(path: Path, media_root: str | None, report: Report) -> list[Sample]:
             if sample.id in first_place:
                 raise DataError(f"id {sample.id!r} is already used at {first_place[sample.id]}", field="problem_id")
         except DataError as error:
-            text = f"field '{error.field}': {error.problem}" if error.field else error.problem
+            text = _without_place(error)
             report.problems.append(Problem(level="error", about="row", where=where, sample_id="", text=text))
             continue
         first_place[sample.id] = where
@@ -201,6 +201,11 @@ def _read(path: Path, media_root: str | None, report: Report) -> list[Sample]:
     if not report.num_rows:
         raise DataError("no rows", where=str(path), remedy="the file must hold one JSON object per line")
     return samples
+
+
+def _without_place(error: DataError) -> str:
+    """Field, problem and remedy; the place has a column of its own."""
+    return str(DataError(error.problem, field=error.field, remedy=error.remedy))
 
 
 def _settled(outcome: Outcome[Media, Seen], verdicts: VerdictFile, report: Report) -> Seen | EasyVideoError:
@@ -212,7 +217,7 @@ def _settled(outcome: Outcome[Media, Seen], verdicts: VerdictFile, report: Repor
             raise outcome.error
         # Not kept: a missing file may come back, a slow disk may have caused the time-out.
         report.media["error"] += 1
-        return outcome.error
+        return naming(outcome.error, outcome.item.name)
     if seen.verdict.key not in verdicts.known:
         verdicts.add(seen.verdict)
     report.num_decoded += seen.decoded
@@ -226,8 +231,7 @@ def _plans(sample: Sample, seen: Mapping[Media, Seen | EasyVideoError], report: 
     for media in sample.media:
         found = seen[media]
         if isinstance(found, EasyVideoError):
-            text = str(found) if media.name in str(found) else f"{media.name}: {found}"
-            report.add("error", "media", sample, text)
+            report.add("error", "media", sample, str(found))
             continue
         plans.append(found.plan)
         if found.verdict.reason:
@@ -247,10 +251,13 @@ def _check_length(
     try:
         num_tokens = prompt_tokens(sample, plans)
     except DataError as error:
-        report.add("error", "length", sample, error.problem)
+        report.add("error", "length", sample, _without_place(error))
         return
     report.num_tokens.append(num_tokens)
     if num_tokens > max_prompt_tokens:
         vision = sum(plan.num_tokens for plan in plans)
-        text = f"the prompt has {num_tokens} tokens ({vision} of them vision), the limit is {max_prompt_tokens}"
+        text = (
+            f"the prompt has {num_tokens} tokens ({vision} of them vision), the limit is {max_prompt_tokens} "
+            "(lower max_frames or max_pixels, or raise max_prompt_tokens)"
+        )
         report.add("error", "length", sample, text)

@@ -6,6 +6,7 @@ so a changed video or setting never meets an old entry. Many processes on many m
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -89,6 +90,8 @@ class FrameCache:
         if mode not in get_args(Mode):
             raise UsageError(f"cache mode '{mode}' is not one of {', '.join(get_args(Mode))}")
         self.dir = Path(dir)
+        if mode != "realtime_only":
+            _check_folder(self.dir)
         self.mode = mode
         self.codec = codec_named(codec)
         self.max_bytes = max_bytes
@@ -132,10 +135,11 @@ class FrameCache:
         if clip is not None:
             return clip
         if self.mode == "preprocessed_only":
+            clean = f"run `easyvideor1 cache verify {self.dir} --remove`, then" if damage else "run"
             raise MediaError(
                 f"the stored frames are damaged: {damage}" if damage else f"no stored frames in {self.dir}",
                 where=plan.media.name,
-                remedy=f"run `easyvideor1 preprocess DATA --cache {self.dir}` with the same frame settings, "
+                remedy=f"{clean} `easyvideor1 preprocess DATA --cache {self.dir}` with the same frame settings, "
                 "or set cache.mode to prefer_preprocessed",
             )
         with locked(self.dir / "locks" / path.name):
@@ -206,6 +210,13 @@ class FrameCache:
                 setattr(self.counters, name, getattr(self.counters, name) + amount)
 
 
+def _check_folder(dir: Path) -> None:
+    """Raises UsageError where a file stands in the way of the folder."""
+    there = next((path for path in (dir, *dir.parents) if path.exists()), None)
+    if there is not None and not there.is_dir():
+        raise UsageError(f"the frame cache {dir} cannot be a folder: {there} is a file")
+
+
 def entries(dir: str | Path) -> Iterator[Entry]:
     """Every entry of a cache folder, in no particular order."""
     for path in Path(dir).glob("??/*.safetensors"):
@@ -242,9 +253,10 @@ def remove_abandoned(dir: str | Path) -> int:
     """Remove temporary files that killed writers left behind; returns how many."""
     removed = 0
     for path in Path(dir).glob(f"??/.*{TEMP_SUFFIX}"):
-        if time.time() - path.stat().st_mtime > ABANDONED_AFTER_S:
-            path.unlink(missing_ok=True)
-            removed += 1
+        with contextlib.suppress(FileNotFoundError):  # it got its name, or another process removed it
+            if time.time() - path.stat().st_mtime > ABANDONED_AFTER_S:
+                path.unlink()
+                removed += 1
     return removed
 
 

@@ -11,6 +11,8 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from easyvideor1.errors import RunError
+
 log = logging.getLogger(__name__)
 
 UNSUPPORTED = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
@@ -22,9 +24,17 @@ def locked(path: Path) -> Iterator[None]:
 
     The kernel frees the lock when its holder dies. On a file system without flock the block runs unlocked, with a
     warning: the cache's writes are atomic, so the price is work done twice, never a wrong result.
+
+    Raises:
+        RunError: its folder cannot be written, or the disk is full.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = _acquire(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = _acquire(path)
+    except OSError as error:
+        raise RunError(
+            f"{path.parent}: cannot make a lock file: {error.strerror} (the folder must be writable and have space)"
+        ) from error
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ from types import TracebackType
 from easyvideor1.errors import MediaError
 from easyvideor1.types import Clip, MediaPlan
 from easyvideor1.video.decode import decode
-from easyvideor1.video.workers import Worker
+from easyvideor1.video.workers import Worker, naming
 
 ONE_THREAD_DECODE: Callable[[MediaPlan], Clip] = partial(decode, threads=1)
 
@@ -49,7 +49,7 @@ class DecodePool:
             raise MediaError(f"not tried again: {self.quarantine[name]}", where=name)
         worker = self._places.get()
         try:
-            if worker is None:
+            if worker is None or not worker.is_alive:  # it may have died of nobody's item
                 worker = Worker(self._function)
                 with self._lock:
                     self._workers.add(worker)
@@ -58,7 +58,7 @@ class DecodePool:
             if worker is not None and not worker.is_alive:
                 self.quarantine[name] = error.problem
                 worker = self._buried(worker)
-            raise MediaError(error.problem, where=error.where or name, remedy=error.remedy) from None
+            raise naming(error, name) from None
         finally:
             self._places.put(worker)
 

@@ -19,7 +19,7 @@ from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.decode import decode
 from easyvideor1.video.sampling import plan_media
 from easyvideor1.video.source import local_path
-from easyvideor1.video.workers import Outcome
+from easyvideor1.video.workers import Outcome, naming
 
 ONE_CORE_DECODE: Callable[[MediaPlan], Clip] = partial(decode, threads=1)
 """For worker processes: there is one for each core already."""
@@ -30,7 +30,10 @@ class Stored:
     """An entry of the cache, made now or before."""
 
     reused: bool
-    entry_bytes: int
+    written_bytes: int
+    """Size of the entry; 0 where it is reused."""
+    evicted: int
+    """Entries that had to make room for it."""
     duration_s: float
     warnings: tuple[str, ...]
 
@@ -54,7 +57,8 @@ class StoreFrames:
             warnings = cache.load(plan).warnings
         return Stored(
             reused=cache.counters.decodes == 0,  # also where another process stored it while this one waited
-            entry_bytes=cache.path(plan).stat().st_size,
+            written_bytes=int(cache.counters.written_bytes),
+            evicted=int(cache.counters.evicted),
             duration_s=plan.duration_s,
             warnings=warnings,
         )
@@ -83,6 +87,8 @@ class Summary:
     source_bytes: int = 0
     """Of all finished jobs."""
     written_bytes: int = 0
+    evicted: int = 0
+    """Entries removed again: above 0 the cache is too small for the data."""
     decoded_s: float = 0.0
     """Length of the media that were decoded."""
 
@@ -106,7 +112,8 @@ class Summary:
             self.reused += 1
         else:
             self.done += 1
-            self.written_bytes += stored.entry_bytes
+            self.written_bytes += stored.written_bytes
+            self.evicted += stored.evicted
             self.decoded_s += stored.duration_s
 
 
@@ -172,5 +179,7 @@ def store_all(
     by_media = {job.media: job for job in jobs}
     for outcome in outcomes:
         job = by_media[outcome.item]
+        if outcome.error is not None:
+            outcome = replace(outcome, error=naming(outcome.error, job.media.name))
         summary.add(job, outcome)
         yield job, outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Generic, TypeVar
 
-from easyvideor1.errors import EasyVideoError, MediaError
+from easyvideor1.errors import DataError, EasyVideoError, MediaError
 
 # Never fork: a child of a process that holds an open decoder or runs compiled threads hangs.
 SPAWN = multiprocessing.get_context("spawn")
@@ -53,7 +54,8 @@ class Worker(Generic[Item, Result]):
 
     def send(self, item: Item) -> None:
         """Hand an item over; `receive` then gives None when it is picked up, and next its answer."""
-        self.connection.send(item)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a dead process is told of by `receive`
+            self.connection.send(item)
 
     def receive(self) -> Answer[Result] | None:
         """Wait for the next message: None is "picked up", otherwise the answer to the item sent last.
@@ -125,7 +127,7 @@ def run_all(
     try:
         while True:
             for item in _up_to(workers - len(busy), remaining):
-                worker = idle.pop() if idle else Worker(function)
+                worker = _alive(idle) or Worker(function)
                 worker.send(item)
                 busy[worker.connection] = Task(worker, item, kill_at_s=time.monotonic() + START_UP_S)
             if not busy:
@@ -178,6 +180,22 @@ def too_late(deadline_s: float) -> MediaError:
     return MediaError(f"not done within {deadline_s:g} s; its process was killed", remedy="raise the deadline")
 
 
+def naming(error: EasyVideoError, name: str) -> EasyVideoError:
+    """The error with the name of what was worked on in it: a killed process does not know it."""
+    if not isinstance(error, DataError) or error.where:
+        return error
+    return type(error)(error.problem, where=name, field=error.field, remedy=error.remedy)
+
+
+def _alive(idle: list[Worker[Item, Result]]) -> Worker[Item, Result] | None:
+    """One of the idle workers, taken off the list; some may have died of nobody's item (out of memory, a kill)."""
+    while idle:
+        worker = idle.pop()
+        if worker.is_alive:
+            return worker
+    return None
+
+
 def _up_to(count: int, items: Iterator[Item]) -> Iterator[Item]:
     for _, item in zip(range(count), items, strict=False):
         yield item
@@ -197,6 +215,7 @@ def _next_outcome(task: Task[Item, Result], *, now_s: float) -> Outcome[Item, Re
 def _serve(connection: Connection, function: Callable, threads: int) -> None:
     """The life of a worker: ends when its parent closes the pipe or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = str(threads)
     threading.current_thread().name = "worker"
     while True:
@@ -217,3 +236,11 @@ def _serve(connection: Connection, function: Callable, threads: int) -> None:
             connection.send(answer)
         except BrokenPipeError:
             return
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is gone, even in the middle of an item that never ends."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

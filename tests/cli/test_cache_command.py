@@ -105,3 +105,23 @@ def test_a_folder_that_is_not_there_is_wrong_usage(capsys, tmp_path):
     with pytest.raises(SystemExit) as exit_:
         main(["cache", "gc", str(tmp_path), "--max-bytes", "much"])
     assert exit_.value.code == 2
+
+
+@pytest.mark.parametrize("size", ["1e400", "-5", "nan", "G"])
+def test_a_size_that_is_none_is_wrong_usage(size, tmp_path):
+    with pytest.raises(SystemExit) as exit_:
+        main(["cache", "gc", str(tmp_path), f"--max-bytes={size}"])
+    assert exit_.value.code == 2
+
+
+def test_export_to_a_place_that_cannot_be_written_names_it(capsys, tmp_path):
+    fill(tmp_path / "a")
+    (tmp_path / "file").write_text("x")
+    assert main(["cache", "export", str(tmp_path / "a"), "--out", str(tmp_path / "file" / "b")]) == 2
+    assert "file/b: cannot be written: Not a directory" in capsys.readouterr().err
+
+
+def test_stats_as_text_put_a_codec_on_a_line(capsys, tmp_path):
+    fill(tmp_path)
+    assert main(["cache", "stats", str(tmp_path)]) == 0
+    assert "\n  raw: entries 3, bytes 0.0 MB\n" in capsys.readouterr().out

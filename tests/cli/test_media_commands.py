@@ -1,6 +1,7 @@
 """The commands that look at media, run as a person runs them."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -168,3 +169,51 @@ def test_with_a_model_the_prompt_has_its_ids_and_its_exact_length(capsys, tmp_pa
     code, report = answer(capsys, "data", "check", data, "--workers", "1", *model, *limit, *SMALL)
     assert (code, report["problems"][0]["about"]) == (1, "length")
     assert (report["tokens"]["of"], report["tokens"]["max"]) == ("prompt", told["num_tokens"])
+
+
+def test_what_cannot_be_written_is_named(capsys, tmp_path, write_video, write_rows):
+    path = write_video("a.mp4")
+    data = write_rows(rows_of("a.mp4", "gone.mp4"))
+    inside = path / "x"  # below a file
+    assert main(["video", "decode", str(path), "--out", str(inside), *SMALL]) == 2
+    assert f"--out {inside}: cannot be written" in capsys.readouterr().err
+    assert main(["explain", str(data), "--id", "q0", "--out", str(inside), *SMALL]) == 2
+    assert f"--out {inside}: cannot be written" in capsys.readouterr().err
+    assert main(["preprocess", str(data), "--cache", str(inside), "--workers", "1"]) == 2
+    assert f"{path} is a file" in capsys.readouterr().err
+    words = ["preprocess", str(data), "--cache", str(tmp_path / "c"), "--workers", "1", "--failed", str(inside), *SMALL]
+    assert main(words) == 2
+    assert f"{inside}: cannot write the list of failures" in capsys.readouterr().err
+
+
+def test_preprocess_skips_wrong_rows_where_the_recipe_does(capsys, tmp_path, write_video, write_rows):
+    write_video("a.mp4")
+    data = write_rows([*rows_of("a.mp4"), {"problem": "no answer", "problem_type": "numerical"}])
+    command = ["preprocess", str(data), "--cache", str(tmp_path / "cache"), "--workers", "1", *SMALL]
+    assert main(command) == 1
+    assert f"{data}:2: field 'answer': missing" in capsys.readouterr().err
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        f"model: {{path: {tmp_path}}}\nalgorithm: {{name: grpo}}\n"
+        f"data: {{train: [{{path: {data}}}], on_bad_sample: skip}}\n"
+    )
+    (tmp_path / "config.json").write_text('{"model_type": "qwen3_vl"}')
+    assert main([*command, "--recipe", str(recipe)]) == 0
+    assert f"skipped: {data}:2: field 'answer'" in capsys.readouterr().err
+
+
+def test_preprocess_leaves_a_list_of_failures_that_is_no_file_alone(tmp_path, write_video, write_rows):
+    write_video("a.mp4")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    command = ["preprocess", write_rows(rows_of("a.mp4")), "--cache", tmp_path / "cache", "--failed", pipe, *SMALL]
+    assert main([*map(str, command), "--workers", "1"]) == 0
+    assert pipe.exists()
+
+
+def test_a_gold_answer_that_cannot_be_read_is_told_with_field_and_remedy(capsys, write_rows):
+    data = write_rows([rows_of("a.mp4")[0] | {"answer": "many", "videos": []}])
+    _, report = answer(capsys, "data", "check", data, "--workers", "1")
+    (problem,) = report["problems"]
+    assert problem["text"].startswith("field 'answer'")
+    assert "mend the row" in problem["text"]

@@ -18,6 +18,7 @@ import pytest
 from easyvideor1.errors import MediaError, MismatchError, RunError, UsageError
 from easyvideor1.types import Clip, FrameSpec, Media, MediaPlan
 from easyvideor1.video import cache as cache_module
+from easyvideor1.video import locks
 from easyvideor1.video.cache import FrameCache, entries, evict
 from easyvideor1.video.clip_file import DamagedClip, read_clip, write_clip
 from easyvideor1.video.locks import locked
@@ -336,3 +337,27 @@ def test_only_old_temporary_files_are_swept(tmp_path):
     assert cache_module.remove_abandoned(tmp_path) == 1
     assert fresh.exists()
     assert not old.exists()
+
+
+def test_a_file_in_the_place_of_the_folder_is_wrong_usage(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for folder in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        with pytest.raises(UsageError, match="file is a file"):
+            FrameCache(folder)
+
+
+def test_a_folder_without_room_for_a_lock_is_named_with_the_remedy(tmp_path, decoder, monkeypatch):
+    def refuse(*args, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(locks.os, "open", refuse)
+    with pytest.raises(RunError, match=r"cache/locks: cannot make a lock file: No space left .* writable"):
+        FrameCache(tmp_path / "cache", decode=decoder).load(plan_of())
+
+
+def test_a_damaged_entry_that_must_be_there_names_the_command_that_removes_it(tmp_path, decoder):
+    cache = FrameCache(tmp_path, decode=decoder)
+    cache.load(plan_of())
+    cache.path(plan_of()).write_bytes(b"x" * 100)
+    with pytest.raises(MediaError, match=r"damaged: .*cache verify .* --remove`, then `easyvideor1 preprocess"):
+        FrameCache(tmp_path, mode="preprocessed_only").load(plan_of())

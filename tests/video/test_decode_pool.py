@@ -1,6 +1,7 @@
 """Decoding in killable processes: hangs and crashes cost their own file only."""
 
 import os
+import signal
 import threading
 import time
 
@@ -58,3 +59,14 @@ def test_four_processes_at_once_give_the_frames_of_this_one(plans):
             thread.join()
     assert len(results) == 4
     assert all(np.array_equal(frames, expected) for frames in results)
+
+
+def test_a_process_that_died_while_idle_costs_no_file(plans):
+    with DecodePool(1, 60.0) as pool:
+        first = pool.decode(plans["good"])
+        (worker,) = pool._workers
+        os.kill(worker.pid, signal.SIGKILL)
+        while worker.is_alive:
+            time.sleep(0.01)
+        assert np.array_equal(pool.decode(plans["good"]).frames, first.frames)
+        assert not pool.quarantine

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from easyvideor1.types import FrameSpec, Media, VisionSpec
 from easyvideor1.video.cache import FrameCache, entries
 from easyvideor1.video.clip_file import read_tensors
 from easyvideor1.video.decode import decode
-from easyvideor1.video.preprocess import StoreFrames, Summary, distinct_jobs, shard_of, store_all
+from easyvideor1.video.preprocess import StoreFrames, Summary, distinct_jobs, shard_of, source_bytes, store_all
 from easyvideor1.video.sampling import plan_media
 from easyvideor1.video.workers import Outcome, run_all
 
@@ -193,3 +194,25 @@ def test_the_same_over_ray(tmp_path, write_video):
     finally:
         ray.shutdown()
     assert (summary.done, summary.failed) == (3, 1)
+
+
+def test_entries_that_a_small_cache_removes_again_are_counted(tmp_path, write_video):
+    work = work_of(tmp_path)
+    entry_bytes = store(work, [video(write_video("0.mp4"))]).written_bytes
+    small = replace(work, cache=replace(work.cache, dir=str(tmp_path / "small"), max_bytes=int(2.5 * entry_bytes)))
+    summary = store(small, [video(write_video(f"{number}.mp4", seed=number)) for number in range(6)], workers=1)
+    assert summary.done == 6
+    assert summary.evicted == 6 - len(list(entries(tmp_path / "small"))) > 0
+
+
+def test_a_killed_job_is_named(tmp_path):
+    jobs = distinct_jobs([(video(tmp_path / "a.mp4"), "rows:1")])
+    outcome = Outcome(item=jobs[0].media, result=None, error=MediaError("not done within 1 s"), wall_s=1.0)
+    ((_, named),) = store_all(jobs, [outcome], Summary(total=1, total_source_bytes=0))
+    assert str(named.error) == f"{tmp_path}/a.mp4: not done within 1 s"
+
+
+def test_sizes_of_addresses_are_those_of_their_files(tmp_path):
+    (tmp_path / "a b.mp4").write_bytes(b"x" * 10)
+    media = [video(f"file://{tmp_path}/a%20b.mp4"), video(tmp_path / "gone"), video("https://host/a.mp4")]
+    assert [source_bytes(medium) for medium in media] == [10, 0, 0]

@@ -106,3 +106,8 @@ def test_no_size_ever_exceeds_the_cap():
         h, w = frame_size(height, width, num_frames=2, spec=spec, vision=QWEN3, where="")
         assert h * w <= most, (height, width, most)
         assert h % 32 == w % 32 == 0, (height, width, most)
+
+
+def test_a_number_of_frames_just_below_a_whole_one_is_that_one():
+    assert num_frames(60, wanted=12 - 1e-13, spec=FrameSpec(), temporal_patch=2) == 12
+    assert num_frames(60, wanted=12 - 1e-3, spec=FrameSpec(), temporal_patch=2) == 10

@@ -111,3 +111,34 @@ def test_a_folder_is_read_in_natural_order(tmp_path):
     (tmp_path / "notes.txt").write_text("no picture")
     names = [source.name.rsplit("/", 1)[1] for source in locate(Media(kind="video", path=str(tmp_path), fps=1.0))]
     assert names == [f"frame{number}.png" for number in (1, 2, 9, 10, 100)]
+
+
+def test_pictures_of_floating_point_numbers_are_refused_not_shown_black(tmp_path):
+    Image.fromarray(np.full((64, 96), 0.5, np.float32)).save(tmp_path / "a.tif")
+    with pytest.raises(MediaError, match=r"a\.tif: .*floating-point"):
+        seen(path=str(tmp_path / "a.tif"))
+
+
+def test_hidden_files_are_no_frames_and_equal_numbers_have_an_order(tmp_path):
+    for name in ("f_2.png", "f_02.png", "f_1.png", "f_10.png"):
+        Image.fromarray(numbered(1)).save(tmp_path / name)
+    for name in ("._f_1.png", ".DS_Store", "Thumbs.db", "notes.txt"):
+        (tmp_path / name).write_bytes(b"not a picture")
+    sources = locate(Media(kind="video", path=str(tmp_path), fps=1.0))
+    assert [source.name.rpartition("/")[2] for source in sources] == ["f_1.png", "f_02.png", "f_2.png", "f_10.png"]
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("", "the path is empty"),
+        ("x" * 300 + ".mp4", "cannot be read: File name too long"),
+        ("a\0b.mp4", "cannot be read: embedded null byte"),
+        ("https://host/a.mp4", "not read .download it first"),
+        ("data:video/mp4;base64,AAA", "base64 text is damaged"),
+        ("data:video/mp4,AAAA", "not a base64 data address|cannot be read"),
+    ],
+)
+def test_odd_paths_are_errors_not_crashes(path, message):
+    with pytest.raises(MediaError, match=message):
+        locate(Media(kind="video", path=path))

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from easyvideor1.errors import MediaError
-from easyvideor1.video.workers import Worker, run_all
+from easyvideor1.video.workers import Worker, naming, run_all
 
 
 def behave(item):
@@ -101,3 +101,58 @@ def test_workers_end_with_a_killed_parent():
             return
         time.sleep(0.05)
     pytest.fail("the worker outlived its parent")
+
+
+def test_workers_end_with_a_killed_parent_even_in_an_endless_item():
+    code = (
+        "from easyvideor1.video.workers import Worker\n"
+        "from test_workers import behave\n"
+        "if __name__ == '__main__':\n"
+        "    worker = Worker(behave); worker.call(1, deadline_s=30)\n"
+        "    worker.send('hang deaf'); worker.receive(); print(worker.pid, flush=True); worker.receive()"
+    )
+    paths = os.environ | {"PYTHONPATH": os.path.dirname(__file__)}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=paths) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        parent.kill()
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    os.kill(pid, signal.SIGKILL)
+    pytest.fail("the worker outlived its parent")
+
+
+def test_a_worker_that_died_while_idle_costs_no_item():
+    def items():
+        yield 1
+        yield 2
+        os.kill(pids.pop(), signal.SIGKILL)
+        time.sleep(0.2)
+        yield 3
+
+    pids = []
+    outcomes = run_all(pid_of_worker, items(), workers=1, deadline_s=30)
+    for outcome in outcomes:
+        assert outcome.error is None
+        pids = [outcome.result]
+
+
+def test_sending_to_a_dead_worker_is_told_when_its_answer_is_due():
+    worker = Worker(behave)
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGKILL)
+    while worker.is_alive:
+        time.sleep(0.01)
+    worker.send("x" * 1_000_000)
+    with pytest.raises(MediaError, match="died"):
+        worker.receive()
+
+
+def test_an_error_without_a_place_gets_the_name_and_others_keep_theirs():
+    named = naming(MediaError("killed", remedy="wait"), "a.mp4")
+    assert str(named) == "a.mp4: killed (wait)"
+    assert str(naming(MediaError("bad", where="b.mp4"), "a.mp4")) == "b.mp4: bad"
