@@ -194,7 +194,7 @@ def test_preprocess_skips_wrong_rows_where_the_recipe_does(capsys, tmp_path, wri
     assert f"{data}:2: field 'answer': missing" in capsys.readouterr().err
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(
-        f"model: {{path: {tmp_path}}}\nalgorithm: {{name: grpo}}\n"
+        f"out: {tmp_path}\nmodel: {{path: {tmp_path}}}\nalgorithm: {{name: grpo}}\n"
         f"data: {{train: [{{path: {data}}}], on_bad_sample: skip}}\n"
     )
     (tmp_path / "config.json").write_text('{"model_type": "qwen3_vl"}')
