@@ -127,7 +127,9 @@ def train(config: RunConfig) -> RunState:
 
         def evaluate(engine: Engine) -> Sequence[Answer]:
             answers = validate(
-                (preparer(sample) for sample in questions),
+                questions,
+                prepare=preparer,
+                on_bad=folder.note_bad if config.data.on_bad_sample == "skip" else None,
                 engine=engine,
                 score=rewards.score,
                 max_response_tokens=config.rollout.max_response_tokens,

@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 
 from easyvideor1.data.dataset import Example
+from easyvideor1.errors import MediaError
 from easyvideor1.evals.validation import validate
 from easyvideor1.report.metrics import answer_tally
 from easyvideor1.rollout.fake import FakeEngine
@@ -17,6 +18,10 @@ def question(index) -> Example:
         id=f"q{index}", problem_type="numerical", problem="?", answer=str(index), source=f"file {index % 2}"
     )
     return Example(prompt=cast(Prompt, SimpleNamespace(sample=sample)), clips=(), features={})
+
+
+def example_of(sample) -> Example:
+    return question(int(sample.answer))
 
 
 class Noting(FakeEngine):
@@ -42,10 +47,12 @@ def score(items):
     ]
 
 
-def answers(engine, *, num_samples=2, batch=2, number=5):
+def answers(engine, *, num_samples=2, batch=2, made_example=example_of, on_bad=None):
     return list(
         validate(
-            map(question, range(number)),
+            [question(index).sample for index in range(5)],
+            prepare=made_example,
+            on_bad=on_bad,
             engine=engine,
             score=score,
             max_response_tokens=50,
@@ -87,14 +94,39 @@ def test_an_answer_that_cannot_be_judged_counts_as_wrong_and_sources_are_told_ap
     assert values["validation/greedy_accuracy_source/file 1"] == 0.0
 
 
+def test_a_question_that_cannot_be_asked_is_an_error_or_stays_in_the_denominator():
+    def broken(sample):
+        if sample.id == "q2":
+            raise MediaError("cannot be decoded", where="q2.mp4")
+        return example_of(sample)
+
+    with pytest.raises(MediaError, match=r"q2\.mp4"):
+        answers(Noting(), made_example=broken)
+    noted = []
+    found = answers(Noting(), made_example=broken, on_bad=noted.append)
+    assert [error.where for error in noted] == ["q2.mp4"]
+    assert len(found) == 15
+    assert {answer.score.reason for answer in found if answer.sample.id == "q2"} == {"q2.mp4: cannot be decoded"}
+    assert answer_tally(found).values()["validation/greedy_accuracy_frac"] == pytest.approx(1 / 5)
+
+
 def test_only_one_batch_of_questions_is_in_memory():
     made = []
 
-    def examples():
-        for index in range(4):
-            made.append(index)
-            yield question(index)
+    def noted(sample):
+        made.append(sample.id)
+        return example_of(sample)
 
-    stream = validate(examples(), engine=Noting(), score=score, max_response_tokens=50, num_samples=0, seed=3, batch=2)
-    next(iter(stream))
-    assert made == [0, 1]
+    stream = validate(
+        [question(index).sample for index in range(4)],
+        prepare=noted,
+        on_bad=None,
+        engine=Noting(),
+        score=score,
+        max_response_tokens=50,
+        num_samples=0,
+        seed=3,
+        batch=2,
+    )
+    next(stream)
+    assert made == ["q0", "q1"]
