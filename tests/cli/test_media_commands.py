@@ -194,8 +194,8 @@ def test_preprocess_skips_wrong_rows_where_the_recipe_does(capsys, tmp_path, wri
     assert f"{data}:2: field 'answer': missing" in capsys.readouterr().err
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(
-        f"out: {tmp_path}\nmodel: {{path: {tmp_path}}}\nalgorithm: {{name: grpo}}\n"
-        f"data: {{train: [{{path: {data}}}], on_bad_sample: skip}}\n"
+        f"out: {tmp_path}\nmodel: {{path: {tmp_path}}}\nalgorithm: {{name: grpo}}\ntrain: {{steps: 1}}\n"
+        f"data: {{train: [{{path: {data}}}], on_bad_sample: skip}}\ncache: {{dir: {tmp_path}/cache}}\n"
     )
     (tmp_path / "config.json").write_text('{"model_type": "qwen3_vl"}')
     assert main([*command, "--recipe", str(recipe)]) == 0
