@@ -55,6 +55,7 @@ class ModelConfig:
     path: str
     """Folder with the model, its tokenizer and chat template, in Transformers' format."""
     dtype: Literal["float32", "bfloat16"] = "float32"
+    """Of the model in sampling, forward and backward; the optimizer keeps float32 weights either way."""
     freeze_vision_tower: bool = False
     gradient_checkpointing: bool = False
     lora: LoraConfig | None = None

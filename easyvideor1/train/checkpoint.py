@@ -15,11 +15,11 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
 from transformers import PreTrainedModel
 
 from easyvideor1.errors import RunError
 from easyvideor1.train import lora
+from easyvideor1.train.masters import MasterWeights
 from easyvideor1.train.stopping import Trend
 
 PREFIX = "step-"
@@ -45,6 +45,7 @@ def save(
     folder: Path,
     *,
     model: PreTrainedModel,
+    masters: MasterWeights,
     optimizer: torch.optim.Optimizer,
     state: RunState,
     keep: int,
@@ -55,7 +56,13 @@ def save(
         RunError: the disk is too small for it; older checkpoints are left as they are.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    need_bytes = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values()) * 3
+    stored = [
+        *model.state_dict().values(),
+        *masters.copies.values(),
+        *masters.by_name.values(),
+        *masters.by_name.values(),
+    ]
+    need_bytes = sum(tensor.numel() * tensor.element_size() for tensor in stored)  # AdamW has two moments per weight
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes < need_bytes:
         raise RunError(f"{folder}: a checkpoint needs about {need_bytes >> 20} MiB, {free_bytes >> 20} MiB are free")
@@ -67,7 +74,7 @@ def save(
         lora.save_adapters(model, draft)
     else:
         model.save_pretrained(draft / "model")
-    save_file(_optimizer_tensors(model, optimizer), draft / "optimizer.safetensors")
+    save_file(_optimizer_tensors(masters, optimizer), draft / "optimizer.safetensors")
     (draft / "state.json").write_text(json.dumps(asdict(state)))
     for path in [*draft.rglob("*"), draft]:
         _fsync(path)
@@ -114,24 +121,27 @@ def load_weights(checkpoint: Path, *, model: PreTrainedModel) -> None:
     model.load_state_dict(stored.state_dict())
 
 
-def load_optimizer(checkpoint: Path, *, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Put the stored moments and step counts back, and the random state with them."""
+def load_optimizer(checkpoint: Path, *, masters: MasterWeights, optimizer: torch.optim.Optimizer) -> None:
+    """Put the stored moments, step counts and float32 weights back, and the random state with them."""
     tensors = load_file(checkpoint / "optimizer.safetensors")
     torch.set_rng_state(tensors.pop("rng/torch"))
-    for name, parameter in model.named_parameters():
+    for name, weight in masters.by_name.items():
         stored = {
             key.split("/")[-1]: value for key, value in tensors.items() if key.rsplit("/", 1)[0] == f"adam/{name}"
         }
         if stored:
-            optimizer.state[parameter] = stored
+            optimizer.state[weight] = stored
+    with torch.no_grad():
+        for name, copy in masters.copies.items():
+            copy.copy_(tensors[f"master/{name}"])
 
 
-def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+def _optimizer_tensors(masters: MasterWeights, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
     tensors = {"rng/torch": torch.get_rng_state()}
-    for name, parameter in model.named_parameters():
-        for key, value in optimizer.state.get(parameter, {}).items():
+    for name, weight in masters.by_name.items():
+        for key, value in optimizer.state.get(weight, {}).items():
             tensors[f"adam/{name}/{key}"] = value.contiguous()
-    return tensors
+    return tensors | {f"master/{name}": copy.detach().contiguous() for name, copy in masters.copies.items()}
 
 
 def _fsync(path: Path) -> None:

@@ -17,6 +17,7 @@ from easyvideor1.errors import RunError
 from easyvideor1.report.metrics import Tally
 from easyvideor1.train.batch import Batch, Row, pack
 from easyvideor1.train.logprobs import Features, response_logprobs
+from easyvideor1.train.masters import MasterWeights
 from easyvideor1.train.reference import Reference
 from easyvideor1.types import Group
 
@@ -59,9 +60,9 @@ class Policy:
         self._config = optimizer
         self._total_steps = total_steps
         self._temperature = temperature
-        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.masters = MasterWeights(model)
         self.optimizer = torch.optim.AdamW(
-            self._parameters,
+            self.masters.by_name.values(),
             lr=optimizer.learning_rate,
             betas=optimizer.betas,
             weight_decay=optimizer.weight_decay,
@@ -112,16 +113,18 @@ class Policy:
                 normalizer=work.normalizer,
             )
             loss.value.backward()
+            self.masters.collect_gradients()
             total += loss.value.item()
             tally.add_sums({name: (float(part.total), float(part.count)) for name, part in loss.metrics.items()})
             _add_sampler_gap(tally, logprobs.detach() if old is None else old[index], row)
-        norm = torch.nn.utils.clip_grad_norm_(self._parameters, self._config.max_grad_norm).item()
+        norm = torch.nn.utils.clip_grad_norm_(self.masters.by_name.values(), self._config.max_grad_norm).item()
         if not (math.isfinite(total) and math.isfinite(norm)):
             raise RunError(
                 f"the loss is {total} and the gradient norm {norm}; the weights were not touched. Lower "
                 "optimizer.learning_rate, or look for the samples in rollouts/ of this step"
             )
         self.optimizer.step()
+        self.masters.write_back()
         tally.add("loss/total", total=total)
         tally.add("update/grad_norm", total=norm)
         tally.add("update/clipped_steps_frac", total=float(norm > self._config.max_grad_norm))

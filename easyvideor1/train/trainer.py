@@ -89,7 +89,7 @@ class Trainer:
             state, step = RunState(step=0, cursor=0, validated_step=-1), -1
         else:
             # The weights were loaded from this checkpoint when the model was built.
-            checkpoint.load_optimizer(found[-1], model=self._policy.model, optimizer=self._policy.optimizer)
+            checkpoint.load_optimizer(found[-1], masters=self._policy.masters, optimizer=self._policy.optimizer)
             state = checkpoint.load_state(found[-1])
             step = state.step
             if state.validated_step == step and state.best_accuracy_frac > checkpoint.best_accuracy(self._checkpoints):
@@ -205,6 +205,7 @@ class Trainer:
             saved = checkpoint.save(
                 self._checkpoints,
                 model=self._policy.model,
+                masters=self._policy.masters,
                 optimizer=self._policy.optimizer,
                 state=self._state,
                 keep=self._config.train.keep_checkpoints,

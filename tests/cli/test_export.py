@@ -12,9 +12,22 @@ from easyvideor1.demo.model import new_model, save, train_tokenizer
 from easyvideor1.report.folder import RunFolder
 from easyvideor1.train import checkpoint
 from easyvideor1.train.checkpoint import RunState
+from easyvideor1.train.masters import MasterWeights
 from easyvideor1.train.model import load_model
 
 LORA = "model.lora={rank: 2}"
+
+
+def save_checkpoint(run, model, *, step):
+    masters = MasterWeights(model)
+    return checkpoint.save(
+        run / "checkpoints",
+        model=model,
+        masters=masters,
+        optimizer=torch.optim.AdamW(masters.by_name.values()),
+        state=RunState(step=step, cursor=0, validated_step=-1),
+        keep=2,
+    )
 
 
 @pytest.fixture
@@ -44,9 +57,7 @@ def make_run(tmp_path):
                     parameter.add_(0.01)
         folder = RunFolder(config.out)
         folder.write_start(config)
-        state = RunState(step=7, cursor=0, validated_step=-1)
-        optimizer = torch.optim.AdamW(model.parameters())
-        checkpoint.save(folder.path / "checkpoints", model=model, optimizer=optimizer, state=state, keep=2)
+        save_checkpoint(folder.path, model, step=7)
         return folder.path, model
 
     return make
@@ -71,9 +82,7 @@ def test_the_exported_model_computes_what_was_trained(make_run, overrides, tmp_p
 def test_the_best_checkpoint_comes_before_the_newest(make_run, tmp_path, capsys):
     run, model = make_run()
     checkpoint.mark_best(run / "checkpoints" / "step-000007")
-    later = RunState(step=9, cursor=0, validated_step=-1)
-    optimizer = torch.optim.AdamW(model.parameters())
-    newest = checkpoint.save(run / "checkpoints", model=model, optimizer=optimizer, state=later, keep=2)
+    newest = save_checkpoint(run, model, step=9)
     for path, step in ((run, 7), (run / "checkpoints" / "best", 7), (newest, 9)):
         assert main(["export", str(path), "--out", str(tmp_path / f"out-{path.name}")]) == 0
         assert f"step {step} " in capsys.readouterr().out

@@ -83,7 +83,7 @@ def made_config(out, *overrides):
 
 def made_trainer(config, *, engine=None, score=low_tokens, bad=(), evaluate=None, stored=None):
     found = checkpoint.list_checkpoints(config_checkpoints(config))
-    model = tiny_model("qwen3_vl")
+    model = tiny_model("qwen3_vl").to(getattr(torch, config.model.dtype))
     preparer = MadePreparer(model, bad)
     if config.model.lora:
         lora.add_adapters(model, config.model.lora)

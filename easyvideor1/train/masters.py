@@ -1,0 +1,42 @@
+"""float32 copies of the weights that train, for models in half precision.
+
+Neighbouring bfloat16 numbers are up to 0.8 % apart, so a usual step of 1e-6 would be rounded away, at every weight and
+in every step. The optimizer therefore works on float32 copies, and the model gets them rounded (arXiv:1710.03740).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+
+
+class MasterWeights:
+    """The weights of a model that train, as the optimizer sees them; weights in float32 are their own masters."""
+
+    def __init__(self, model: nn.Module) -> None:
+        trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+        self.by_name: Mapping[str, nn.Parameter] = {
+            name: parameter if parameter.dtype == torch.float32 else nn.Parameter(parameter.detach().float())
+            for name, parameter in trained.items()
+        }
+        self.copies: Mapping[str, nn.Parameter] = {
+            name: master for name, master in self.by_name.items() if master is not trained[name]
+        }
+        """Those that are not the model's own."""
+        self._pairs = [(trained[name], master) for name, master in self.copies.items()]
+
+    def collect_gradients(self) -> None:
+        """Add the model's gradients to those of the copies, and clear them: call it after every backward."""
+        for parameter, master in self._pairs:
+            if parameter.grad is not None:
+                gradient = parameter.grad.float()
+                master.grad = gradient if master.grad is None else master.grad.add_(gradient)
+                parameter.grad = None
+
+    @torch.no_grad()
+    def write_back(self) -> None:
+        """Round the copies into the model: call it after every optimizer step."""
+        for parameter, master in self._pairs:
+            parameter.copy_(master)
