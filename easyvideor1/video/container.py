@@ -83,7 +83,7 @@ def _unopened(source: Source, error: Exception) -> MediaError:
     head = source.head(12)
     if head[4:8] == b"ftyp":
         return MediaError(
-            f"its index is missing: the file is truncated or still being written ({_reason(error)})",
+            f"its index is missing or damaged: the file is cut or still being written ({_reason(error)})",
             where=source.name,
             remedy="download it again",
         )
