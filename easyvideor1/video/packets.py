@@ -45,6 +45,8 @@ class Packets:
     times_s: np.ndarray
     """float64 [N], from the first shown frame."""
     duration_s: float
+    lost_s: float = 0.0
+    """Time from the first frame of the file to the first shown one, where those between are damaged."""
     num_damaged: int
     """Packets of which the container says that parts were lost."""
     is_cut: bool
@@ -124,6 +126,7 @@ def _only_decodable(source: Source, table: Packets) -> Packets:
         table,
         shown=table.shown[is_good],
         times_s=times_s - times_s[0],
+        lost_s=float(times_s[0]),
         duration_s=float(times_s[-1] - times_s[0]) + step_s,
         is_cut=True,
     )

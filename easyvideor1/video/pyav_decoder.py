@@ -63,8 +63,9 @@ def _at_times(packets: Packets, times_s: np.ndarray, source: Source) -> Packets:
         raise MediaError(
             f"its index promises {len(times_s)} frames, {len(packets.shown)} can be read", where=source.name
         )
-    places = np.searchsorted(packets.times_s, times_s - TIME_TOLERANCE_S).clip(max=len(packets.shown) - 1)
-    is_there = np.abs(packets.times_s[places] - times_s) <= TIME_TOLERANCE_S
+    there_s = packets.times_s + packets.lost_s
+    places = np.searchsorted(there_s, times_s - TIME_TOLERANCE_S).clip(max=len(there_s) - 1)
+    is_there = np.abs(there_s[places] - times_s) <= TIME_TOLERANCE_S
     return replace(packets, shown=np.where(is_there, packets.shown[places], NO_PACKET), times_s=times_s)
 
 

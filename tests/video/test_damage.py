@@ -8,6 +8,7 @@ import av
 import numpy as np
 import pytest
 from kinds import KINDS
+from make_clips import read_number
 
 from easyvideor1.cli.video import Request, look
 from easyvideor1.errors import MediaError
@@ -98,6 +99,10 @@ def test_frames_that_the_index_promises_and_the_file_does_not_hold_are_missing(t
     clip = decode(plan)
     assert clip.warnings == ("2 of 6 frames cannot be decoded; the nearest stands in",)
     assert clip.times_s == plan.times_s
+    late = replace(whole, shown=whole.shown[9:], times_s=whole.times_s[:21], lost_s=0.9, is_cut=True)
+    monkeypatch.setattr(pyav_decoder, "scan", lambda source: late)
+    numbers = [round(read_number(frame)) for frame in decode(plan).frames]
+    assert numbers == [12, 12, 12, 17, 23, 29]  # 0 and 6 are not there, 12 is the nearest that is
     untimed = replace(some, has_times=False)
     monkeypatch.setattr(pyav_decoder, "scan", lambda source: untimed)
     with pytest.raises(MediaError, match="its index promises 30 frames, 20 can be read"):
