@@ -1,4 +1,6 @@
-"""Checkpoints of a single-process run: weights, optimizer, random state and data position, each save whole or absent.
+"""Checkpoints of a single-process run: weights, optimizer and data position, each save whole or absent.
+
+There is no random state: all that is random in a step is drawn from seeds made of the run's seed and the step.
 
 A checkpoint is a folder `step-000012` holding `model/` (Transformers' format, loads on its own) or LoRA adapters,
 `optimizer.safetensors` and `state.json`. It is written under a temporary name and renamed, so a folder of that name is
@@ -122,9 +124,8 @@ def load_weights(checkpoint: Path, *, model: PreTrainedModel) -> None:
 
 
 def load_optimizer(checkpoint: Path, *, masters: MasterWeights, optimizer: torch.optim.Optimizer) -> None:
-    """Put the stored moments, step counts and float32 weights back, and the random state with them."""
+    """Put the stored moments, step counts and float32 weights back."""
     tensors = load_file(checkpoint / "optimizer.safetensors")
-    torch.set_rng_state(tensors.pop("rng/torch"))
     for name, weight in masters.by_name.items():
         stored = {
             key.split("/")[-1]: value for key, value in tensors.items() if key.rsplit("/", 1)[0] == f"adam/{name}"
@@ -137,7 +138,7 @@ def load_optimizer(checkpoint: Path, *, masters: MasterWeights, optimizer: torch
 
 
 def _optimizer_tensors(masters: MasterWeights, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
-    tensors = {"rng/torch": torch.get_rng_state()}
+    tensors = {}
     for name, weight in masters.by_name.items():
         for key, value in optimizer.state.get(weight, {}).items():
             tensors[f"adam/{name}/{key}"] = value.contiguous()

@@ -20,6 +20,8 @@ from easyvideor1.errors import UsageError
 ADAPTERS = "adapters.safetensors"
 MARK = ".lora_"
 """Part of the name of every adapter weight, and of no other."""
+SEED = 0
+"""Of fresh adapters, which are the same in every run."""
 
 
 def add_adapters(model: Any, config: LoraConfig) -> None:
@@ -38,7 +40,9 @@ def add_adapters(model: Any, config: LoraConfig) -> None:
         lora_dropout=0.0,
         target_modules=_language_targets(model, config),
     )
-    peft.inject_adapter_in_model(settings, model)
+    with torch.random.fork_rng():
+        torch.manual_seed(SEED)
+        peft.inject_adapter_in_model(settings, model)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(MARK in name)
 

@@ -57,6 +57,16 @@ def test_merged_adapters_give_the_same_outputs_as_a_plain_model():
     torch.testing.assert_close(logits(model), expected, rtol=1e-5, atol=1e-5)
 
 
+def test_fresh_adapters_do_not_depend_on_the_random_state():
+    models = []
+    for seed in (1, 2):
+        models.append(tiny_model("qwen3_vl"))
+        torch.manual_seed(seed)
+        lora.add_adapters(models[-1], LoraConfig(rank=4))
+        assert torch.initial_seed() == seed
+    assert all(torch.equal(a, b) for a, b in zip(*(model.parameters() for model in models), strict=True))
+
+
 def test_stored_adapters_load_back_and_others_are_refused(tmp_path):
     model = adapted()
     lora.save_adapters(model, tmp_path)
