@@ -21,6 +21,7 @@ PILLOW_ERRORS = (
     Image.DecompressionBombError,
 )  # fmt: skip
 """Pillow reports damage by many exception types; all of them mean the same here."""
+HEIC_STARTS = (b"ftypheic", b"ftypmif1")
 ANIMATED_FORMATS = ("WEBP", "PNG", "AVIF", "GIF")
 
 
@@ -98,7 +99,12 @@ def _opened(source: Source) -> Iterator[Image.Image]:
     except PILLOW_ERRORS as error:
         problem = "of no known format" if isinstance(error, UnidentifiedImageError) else str(error)
         start = first_bytes(source)
-        raise MediaError(f"not a readable picture: {problem}; it begins with {start}", where=source.name) from None
+        is_heic = source.head(12)[4:] in HEIC_STARTS
+        raise MediaError(
+            f"not a readable picture: {problem}; it begins with {start}",
+            where=source.name,
+            remedy="make the HEIC picture a JPEG" if is_heic else "",
+        ) from None
 
 
 def _upright_rgb(image: Image.Image) -> np.ndarray:

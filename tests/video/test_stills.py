@@ -142,3 +142,9 @@ def test_hidden_files_are_no_frames_and_equal_numbers_have_an_order(tmp_path):
 def test_odd_paths_are_errors_not_crashes(path, message):
     with pytest.raises(MediaError, match=message):
         locate(Media(kind="video", path=path))
+
+
+def test_a_picture_of_a_phone_that_is_not_read_names_the_remedy(tmp_path):
+    (tmp_path / "a.heic").write_bytes(b"\0\0\0\x18ftypheic" + bytes(60))
+    with pytest.raises(MediaError, match=r"a\.heic: not a readable picture: of no known format.*JPEG"):
+        seen(path=str(tmp_path / "a.heic"))
