@@ -23,6 +23,7 @@ from easyvideor1.report.jsonl import write_objects
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.types import FrameSpec, MediaKind
 from easyvideor1.video.cache import FrameCache
+from easyvideor1.video.pool import DecodePool
 
 BAR_WIDTH = 40
 SHOWN_FAILURES = 10
@@ -199,34 +200,31 @@ def _measure(
     dtype = getattr(torch, job.dtype)
     model = AutoModelForImageTextToText.from_pretrained(job.model_path, dtype=dtype, local_files_only=True)
     model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))  # type: ignore[arg-type]
-    prepare = Preparer(
-        encoder,
-        _clips(job.cache),
-        video=job.specs["video"],
-        image=job.specs["image"],
-        thinking=job.data.thinking,
-        templates=job.data.templates,
-        max_prompt_tokens=job.data.max_prompt_tokens,
-        dtype=dtype,
-    )
-    yield from measure(
-        rows,
-        prepare=prepare,
-        engine=HFEngine(model, encoder, rows_per_batch=job.rows_per_batch),
-        score=pool.score,
-        sampling=Sampling(
-            n=job.k, temperature=job.temperature, top_p=job.top_p, max_response_tokens=job.max_response_tokens
-        ),
-        rows_per_batch=job.rows_per_batch,
-        seed=job.seed,
-        rates=rates,
-    )
-
-
-def _clips(cache: CacheConfig | None) -> FrameCache:
-    if cache is None:
-        return FrameCache(".", mode="realtime_only")
-    return FrameCache(cache.dir, mode=cache.mode, codec=cache.codec, max_bytes=cache.max_bytes)
+    cache = job.cache or CacheConfig(dir=".", mode="realtime_only")
+    with DecodePool(1, cache.deadline_s) as decoder:
+        prepare = Preparer(
+            encoder,
+            FrameCache.open(cache, decode=decoder.decode),
+            video=job.specs["video"],
+            image=job.specs["image"],
+            thinking=job.data.thinking,
+            templates=job.data.templates,
+            max_prompt_tokens=job.data.max_prompt_tokens,
+            dtype=dtype,
+            plan=decoder.plan,
+        )
+        yield from measure(
+            rows,
+            prepare=prepare,
+            engine=HFEngine(model, encoder, rows_per_batch=job.rows_per_batch),
+            score=pool.score,
+            sampling=Sampling(
+                n=job.k, temperature=job.temperature, top_p=job.top_p, max_response_tokens=job.max_response_tokens
+            ),
+            rows_per_batch=job.rows_per_batch,
+            seed=job.seed,
+            rates=rates,
+        )
 
 
 @contextmanager

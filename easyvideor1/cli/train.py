@@ -13,6 +13,8 @@ from typing import Any
 import torch
 import transformers
 import yaml
+from rich.console import Console
+from rich.progress import track
 
 from easyvideor1.algo.fit import fitting_recipe
 from easyvideor1.config import RunConfig, SourceConfig, StopConfig, load_config, to_tree
@@ -98,6 +100,7 @@ def train(config: RunConfig) -> RunState:
         templates=config.data.templates,
         max_prompt_tokens=config.data.max_prompt_tokens,
         dtype=getattr(torch, config.model.dtype),
+        plan=decoder.plan,
     )
     samples = _load(config.data.train, config, preparer, folder)
     questions = _load(config.data.validation, config, preparer, folder) if config.data.validation else []
@@ -181,7 +184,8 @@ def _load(sources: Sequence[SourceConfig], config: RunConfig, preparer: Preparer
         router.check([sample])
         preparer.prompt(sample)
 
-    good = usable(samples, check, on_bad=errors.append if skips else None)
+    shown = track(samples, f"checking {len(samples)} samples", console=Console(stderr=True), transient=True)
+    good = usable(shown, check, on_bad=errors.append if skips else None)
     if errors:
         for error in errors:
             folder.note_bad(error)

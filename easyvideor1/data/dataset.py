@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from easyvideor1.data.encode import Encoder, media_inputs
 from easyvideor1.data.prompts import instruction
 from easyvideor1.errors import DataError
-from easyvideor1.types import Clip, FrameSpec, MediaPlan, Prompt, Sample
+from easyvideor1.types import Clip, FrameSpec, Media, MediaPlan, Prompt, Sample, VisionSpec
 from easyvideor1.video.sampling import plan_media
 
 if TYPE_CHECKING:
     import torch
+
+
+Planner = Callable[[Media, FrameSpec, VisionSpec], MediaPlan]
+"""`plan_media`, or the same where a file cannot hang this process (`DecodePool.plan`)."""
 
 
 class ClipSource(Protocol):
@@ -52,8 +56,10 @@ class Preparer:
         max_prompt_tokens: int,
         dtype: torch.dtype,
         templates: str | None = None,
+        plan: Planner = plan_media,
     ) -> None:
         self.encoder = encoder
+        self._plan = plan
         self._clips = clips
         self._specs = {"video": video, "image": image}
         self._thinking, self._templates = thinking, templates
@@ -66,7 +72,7 @@ class Preparer:
         Raises:
             DataError: unreadable media, tags that do not match them, or a prompt over the limit.
         """
-        plans = [plan_media(media, self._specs[media.kind], self.encoder.vision) for media in sample.media]
+        plans = [self._plan(media, self._specs[media.kind], self.encoder.vision) for media in sample.media]
         text = instruction(sample, thinking=self._thinking, templates=self._templates)
         prompt = self.encoder.encode(sample, plans, text)
         if len(prompt) > self._max_prompt_tokens:
@@ -98,7 +104,7 @@ def mix_seed(*numbers: int) -> int:
 
 
 def usable(
-    samples: Sequence[Sample], check: Callable[[Sample], object], *, on_bad: Callable[[DataError], None] | None
+    samples: Iterable[Sample], check: Callable[[Sample], object], *, on_bad: Callable[[DataError], None] | None
 ) -> list[Sample]:
     """The samples that pass the check.
 

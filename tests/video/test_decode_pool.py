@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from make_clips import numbered, write_clip
 
-from easyvideor1.errors import MediaError
+from easyvideor1.errors import MediaError, UsageError
 from easyvideor1.types import Clip, FrameSpec, Media, MediaPlan
 from easyvideor1.video.decode import decode
-from easyvideor1.video.pool import DecodePool
+from easyvideor1.video.pool import DecodePool, Unplanned, look
 from easyvideor1.video.sampling import plan_media, vision_spec
 
 QWEN3 = vision_spec({"model_type": "qwen3_vl", "vision_config": {}})
@@ -70,3 +70,23 @@ def test_a_process_that_died_while_idle_costs_no_file(plans):
             time.sleep(0.01)
         assert np.array_equal(pool.decode(plans["good"]).frames, first.frames)
         assert not pool.quarantine
+
+
+def stubborn_look(item):
+    """Stands in for a header that is never read to its end."""
+    if isinstance(item, Unplanned) and "never" in item.media.name:
+        time.sleep(3600)
+    return look(item)
+
+
+def test_planning_is_that_of_this_process_and_a_header_that_hangs_costs_its_own_file_only(plans):
+    good, never = plans["good"], plans["never"]
+    with DecodePool(1, 1.5, function=stubborn_look) as pool:
+        assert pool.plan(good.media, good.spec, QWEN3) == good
+        with pytest.raises(MediaError, match=r"never\.mp4: not done within 1\.5 s"):
+            pool.plan(never.media, never.spec, QWEN3)
+        with pytest.raises(MediaError, match=r"never\.mp4: not tried again"):
+            pool.decode(never)
+        with pytest.raises(UsageError, match="fps must be a number > 0"):
+            pool.plan(good.media, FrameSpec(fps=0), QWEN3)
+        assert np.array_equal(pool.decode(good).frames, decode(good).frames)
