@@ -6,12 +6,13 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1] / "easyvideor1"
-BASE = {"types", "errors", "config", "problem_types", "__init__"}
+BASE = {"types", "errors", "config", "config_tree", "problem_types", "__init__"}
 MAY_IMPORT = {
     "types": set(),
     "problem_types": set(),
     "errors": set(),
-    "config": {"errors", "types"},
+    "config_tree": {"errors"},
+    "config": {"config_tree", "errors", "types"},
     "video": BASE,
     "rewards": BASE,
     "algo": BASE,

@@ -1,6 +1,7 @@
 import pytest
 
-from easyvideor1.config import RunConfig, apply_overrides, build, load_config, to_tree
+from easyvideor1.config import RunConfig, load_config
+from easyvideor1.config_tree import apply_overrides, build, to_tree
 from easyvideor1.errors import UsageError
 
 TREE = {

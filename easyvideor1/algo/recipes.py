@@ -14,7 +14,8 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Literal
 
-from easyvideor1.config import AlgorithmConfig, build, to_tree
+from easyvideor1.config import AlgorithmConfig
+from easyvideor1.config_tree import build, to_tree
 from easyvideor1.errors import UsageError
 
 AdvantageKind = Literal[

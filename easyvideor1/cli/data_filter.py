@@ -16,7 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 
 from easyvideor1.cli.frame_options import add_data_arguments, add_frame_arguments, data_sources, frame_options
-from easyvideor1.config import CacheConfig, DataConfig, RewardConfig, RolloutConfig, SourceConfig, to_tree
+from easyvideor1.config import CacheConfig, DataConfig, RewardConfig, RolloutConfig, SourceConfig
+from easyvideor1.config_tree import to_tree
 from easyvideor1.errors import UsageError
 from easyvideor1.evals.pass_rate import Bounds, Failure, RateFile, Row, check_settings, collected, load_rows, select
 from easyvideor1.report.jsonl import write_objects

@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.progress import track
 
 from easyvideor1.algo.fit import fitting_recipe
-from easyvideor1.config import RunConfig, SourceConfig, StopConfig, load_config, to_tree
+from easyvideor1.config import RunConfig, SourceConfig, StopConfig, load_config
+from easyvideor1.config_tree import to_tree
 from easyvideor1.data.dataset import Preparer, mix_seed, usable
 from easyvideor1.data.encode import Encoder
 from easyvideor1.data.schema import read_samples

@@ -15,7 +15,8 @@ from pathlib import Path
 import yaml
 
 from easyvideor1 import __version__
-from easyvideor1.config import RunConfig, to_tree
+from easyvideor1.config import RunConfig
+from easyvideor1.config_tree import to_tree
 from easyvideor1.errors import DataError
 
 

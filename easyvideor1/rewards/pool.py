@@ -224,8 +224,8 @@ class RewardPool:
                 while waiting or any(worker.number is not None for worker in self._workers):
                     self._hand_out(waiting, heavy, selector)
                     self._collect(selector, items, scores)
-            except BaseException:
-                self.close()  # half-done work must not answer the next batch
+            except BaseException:  # an interrupt too: half-done work must not answer the next batch
+                self.close()
                 raise
 
     def _hand_out(self, waiting: deque[int], heavy: Mapping[int, _Message], selector: selectors.BaseSelector) -> None:

@@ -4,7 +4,8 @@ import pytest
 
 from easyvideor1.algo.fit import fitting_recipe
 from easyvideor1.algo.recipes import ALGORITHMS
-from easyvideor1.config import RunConfig, apply_overrides, build
+from easyvideor1.config import RunConfig
+from easyvideor1.config_tree import apply_overrides, build
 from easyvideor1.errors import UsageError
 
 

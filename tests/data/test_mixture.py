@@ -6,7 +6,8 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from easyvideor1.config import DataConfig, build
+from easyvideor1.config import DataConfig
+from easyvideor1.config_tree import build
 from easyvideor1.data.mixture import MIN_ROUND, Stratum, apportion, order, strata
 from easyvideor1.errors import UsageError
 from easyvideor1.types import Media, Sample

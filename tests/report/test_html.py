@@ -10,7 +10,8 @@ import pytest
 from made_run import TYPES, made_answer, made_clip, made_group, made_run, made_sample, made_score
 
 from easyvideor1.cli import main
-from easyvideor1.config import RunConfig, build
+from easyvideor1.config import RunConfig
+from easyvideor1.config_tree import build
 from easyvideor1.errors import DataError
 from easyvideor1.report.folder import RunFolder
 from easyvideor1.report.html import write_report

@@ -7,7 +7,8 @@ import torch
 from tiny_models import tiny_case, tiny_model
 
 from easyvideor1.algo.fit import fitting_recipe
-from easyvideor1.config import RunConfig, apply_overrides, build
+from easyvideor1.config import RunConfig
+from easyvideor1.config_tree import apply_overrides, build
 from easyvideor1.data.dataset import Example
 from easyvideor1.errors import MediaError, RunError
 from easyvideor1.report.metrics import comparable, read

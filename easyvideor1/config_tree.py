@@ -1,0 +1,139 @@
+"""Trees of plain values to frozen dataclasses and back: overrides, unknown keys, types."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeVar, Union
+
+import yaml
+
+from easyvideor1.errors import UsageError
+
+Config = TypeVar("Config")
+
+
+def apply_overrides(tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Put each "a.b=value" into a copy of the tree.
+
+    >>> apply_overrides({"a": {"b": 1}}, ["a.b=2", "a.c=[x, y]"])
+    {'a': {'b': 2, 'c': ['x', 'y']}}
+    """
+    tree = _copy(tree)
+    for word in overrides:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise UsageError(f"override '{word}' is not of the form section.key=value")
+        *sections, last = key.split(".")
+        node = tree
+        for section in sections:
+            child = node.setdefault(section, {})
+            if not isinstance(child, dict):
+                raise UsageError(f"override '{word}': '{section}' is a value, not a section")
+            node = child
+        try:
+            node[last] = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise UsageError(f"override '{word}': not a YAML value: {error}") from None
+    return tree
+
+
+def to_tree(config: object) -> Any:
+    """The plain mapping of a config, as it would stand in a YAML file."""
+    if dataclasses.is_dataclass(config) and not isinstance(config, type):
+        return {item.name: to_tree(getattr(config, item.name)) for item in dataclasses.fields(config)}
+    if isinstance(config, Mapping):
+        return {key: to_tree(value) for key, value in config.items()}
+    if isinstance(config, (tuple, list)):
+        return [to_tree(value) for value in config]
+    return config
+
+
+def build(kind: type[Config], tree: Any, *, where: str, path: str = "") -> Config:
+    """Fill a config dataclass from a mapping, checking every name and type.
+
+    Raises:
+        UsageError: names the file, the key, what is allowed and the nearest known key.
+    """
+    if not isinstance(tree, Mapping):
+        raise UsageError(f"{where}: '{path}' is a section with keys, got {tree!r}")
+    hints = typing.get_type_hints(kind)
+    known = {item.name: item for item in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    for key in tree:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(known)}"
+            raise UsageError(f"{where}: unknown key '{_join(path, key)}'; {hint}")
+    values = {}
+    for name, item in known.items():
+        if name in tree:
+            values[name] = _value(hints[name], tree[name], where=where, path=_join(path, name))
+        elif item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
+            raise UsageError(f"{where}: missing key '{_join(path, name)}'")
+    return kind(**values)
+
+
+def _value(hint: Any, value: Any, *, where: str, path: str) -> Any:
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if dataclasses.is_dataclass(hint):
+        return build(typing.cast(type, hint), value, where=where, path=path)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in args:
+            return None
+        return _value(next(arg for arg in args if arg is not type(None)), value, where=where, path=path)
+    if origin is Literal:
+        if value in args:
+            return value
+        near = difflib.get_close_matches(str(value), [str(arg) for arg in args], n=1)
+        hint_text = f"; did you mean '{near[0]}'?" if near else ""
+        raise UsageError(f"{where}: '{path}' must be one of {', '.join(map(str, args))}, got {value!r}{hint_text}")
+    if origin is tuple:
+        return _tuple(args, value, where=where, path=path)
+    if origin in (Mapping, dict) or hint is Mapping:
+        if isinstance(value, Mapping):
+            inner = args[1] if args else Any
+            return {str(key): _value(inner, item, where=where, path=_join(path, key)) for key, item in value.items()}
+        raise UsageError(f"{where}: '{path}' must be a mapping, got {value!r}")
+    return _scalar(hint, value, where=where, path=path)
+
+
+def _tuple(args: tuple, value: Any, *, where: str, path: str) -> tuple:
+    if not isinstance(value, (list, tuple)):
+        raise UsageError(f"{where}: '{path}' must be a list, got {value!r}")
+    if len(args) == 2 and args[1] is Ellipsis:
+        args = (args[0],) * len(value)
+    if len(args) != len(value):
+        raise UsageError(f"{where}: '{path}' must have {len(args)} values, got {len(value)}")
+    return tuple(
+        _value(arg, item, where=where, path=f"{path}[{index}]")
+        for index, (arg, item) in enumerate(zip(args, value, strict=True))
+    )
+
+
+def _scalar(hint: Any, value: Any, *, where: str, path: str) -> Any:
+    if hint is Any:
+        return value
+    if hint is float and isinstance(value, str):
+        # YAML 1.1 reads 1e-6 as text, because it has no dot.
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, hint) and not (hint in (int, float) and isinstance(value, bool)):
+        return value
+    raise UsageError(f"{where}: '{path}' must be {hint.__name__}, got {value!r}")
+
+
+def _join(path: str, key: object) -> str:
+    return f"{path}.{key}" if path else str(key)
+
+
+def _copy(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: _copy(value) for key, value in tree.items()}
+    return [_copy(value) for value in tree] if isinstance(tree, list) else tree
