@@ -61,6 +61,8 @@ class Lines:
     names: Mapping[str, str]
     prefix: str = ""
     is_share: bool = False
+    least_lines: int = 1
+    """With fewer there is no chart: one source alone is told by the others already."""
 
 
 MAIN_CHARTS = (
@@ -83,6 +85,7 @@ MAIN_CHARTS = (
         names={},
         prefix="accuracy_source/",
         is_share=True,
+        least_lines=2,
     ),
     Lines(
         title="Accuracy by modality",
@@ -214,8 +217,8 @@ def _main_charts(found: Mapping[str, Series], validation: Sequence[Row]) -> tupl
         if spec.prefix:
             labels |= {name: name.removeprefix(spec.prefix) for name in sorted(found) if name.startswith(spec.prefix)}
         lines = {label: found[name] for name, label in labels.items() if name in found}
-        if lines:
-            shown |= labels.keys()
+        shown |= labels.keys()
+        if len(lines) >= spec.least_lines:
             svg = plots.line_chart(lines, title=f"{spec.title} over the steps", unit_interval=spec.is_share)
             charts.append(Chart(title=spec.title, note=spec.note, svg=svg, labels=_labels(lines)))
     return charts, shown

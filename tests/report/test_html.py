@@ -14,7 +14,7 @@ from easyvideor1.config import RunConfig
 from easyvideor1.config_tree import build
 from easyvideor1.errors import DataError
 from easyvideor1.report.folder import RunFolder
-from easyvideor1.report.html import write_report
+from easyvideor1.report.html import _main_charts, write_report
 from easyvideor1.report.metrics import MetricsLog
 from easyvideor1.report.records import RolloutLog, ValidationLog
 
@@ -90,6 +90,13 @@ def test_accuracy_is_shown_by_type_by_source_and_by_modality(page):
     rows = [text for text in page.texts if text.startswith("clips of ")]
     # A legend, and a row in the table of greedy and in that of sampled answers.
     assert sorted(rows) == sorted(f"clips of {name}" for name in TYPES for _ in range(3))
+
+
+def test_one_source_alone_has_no_chart_of_its_own():
+    line = [(1, 0.5), (2, 0.75)]
+    charts, shown = _main_charts({"accuracy_source/clips": line, "accuracy_modality/video": line}, [])
+    assert [chart.title for chart in charts] == ["Accuracy by modality"]
+    assert {"accuracy_source/clips", "accuracy_modality/video"} <= shown
 
 
 def test_a_run_that_ended_early_says_why_until_it_goes_on(tmp_path):
