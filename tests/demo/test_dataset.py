@@ -1,6 +1,5 @@
 import hashlib
 import json
-import time
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -36,9 +35,7 @@ def digest(folder: Path) -> dict[str, str]:
 
 
 def test_the_same_seed_gives_the_same_files_and_another_seed_others(data, tmp_path):
-    started = time.monotonic()
     build_dataset(tmp_path / "again", seed=3)
-    assert time.monotonic() - started < 60
     build_dataset(tmp_path / "other", seed=4)
     assert digest(tmp_path / "again") == digest(data)
     assert digest(tmp_path / "other") != digest(data)

