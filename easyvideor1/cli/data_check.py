@@ -22,10 +22,10 @@ from easyvideor1.cli.frame_options import (
     data_sources,
     frame_options,
 )
-from easyvideor1.config import DataConfig
+from easyvideor1.config import DataConfig, RewardConfig
 from easyvideor1.data.check import CheckMedium, Report, VerdictFile, check_data
 from easyvideor1.data.prompts import instruction
-from easyvideor1.rewards import router
+from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.types import MediaPlan, Sample
 
 SHOWN_PROBLEMS = 50
@@ -49,21 +49,23 @@ def run(args: argparse.Namespace) -> int:
     sources = data_sources(args, options.recipe)
     verdicts = VerdictFile(Path(args.verdicts or f"{sources[0].path}.verdicts.jsonl"))
     recipe_limit = options.recipe.data.max_prompt_tokens if options.recipe else DEFAULTS.max_prompt_tokens
-    report = check_data(
-        [(source.path, source.media_root) for source in sources],
-        work=CheckMedium(
-            specs=options.specs,
-            vision=options.vision,
-            known=dict(verdicts.known),
-            cache=options.cache(args.cache),
-        ),
-        verdicts=verdicts,
-        check_gold=lambda sample: router.check([sample]),
-        prompt_tokens=_prompt_tokens(options),
-        max_prompt_tokens=args.max_prompt_tokens or recipe_limit,
-        workers=max(1, args.workers),
-        deadline_s=args.deadline_s,
-    )
+    reward = options.recipe.reward if options.recipe else RewardConfig()
+    with RewardPool.from_config(reward, thinking=False, max_response_tokens=0) as rewards:
+        report = check_data(
+            [(source.path, source.media_root) for source in sources],
+            work=CheckMedium(
+                specs=options.specs,
+                vision=options.vision,
+                known=dict(verdicts.known),
+                cache=options.cache(args.cache),
+            ),
+            verdicts=verdicts,
+            check_gold=lambda sample: rewards.check([sample]),
+            prompt_tokens=_prompt_tokens(options),
+            max_prompt_tokens=args.max_prompt_tokens or recipe_limit,
+            workers=max(1, args.workers),
+            deadline_s=args.deadline_s,
+        )
     if args.json:
         print(json.dumps(_summary(report, options)))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import track
 
 from easyvideor1.algo.fit import fitting_recipe
+from easyvideor1.algo.recipes import Recipe
 from easyvideor1.config import RunConfig, SourceConfig, StopConfig, load_config
 from easyvideor1.config_tree import to_tree
 from easyvideor1.data.dataset import Preparer, mix_seed, usable
@@ -27,7 +28,6 @@ from easyvideor1.evals.validation import validate
 from easyvideor1.report.folder import RunFolder
 from easyvideor1.report.html import write_report
 from easyvideor1.report.progress import open_progress
-from easyvideor1.rewards import router
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.hf import HFEngine
@@ -90,8 +90,17 @@ def train(config: RunConfig) -> RunState:
     folder = RunFolder(config.out)
     _check_same_run(folder, config)
     recipe = fitting_recipe(config)
+    rewards = RewardPool.from_config(
+        config.reward, thinking=config.data.thinking, max_response_tokens=config.rollout.max_response_tokens
+    )
+    with DecodePool(1, config.cache.deadline_s) as decoder, rewards:
+        return _train(config, folder, recipe=recipe, decoder=decoder, rewards=rewards)
+
+
+def _train(
+    config: RunConfig, folder: RunFolder, *, recipe: Recipe, decoder: DecodePool, rewards: RewardPool
+) -> RunState:
     encoder = Encoder.from_pretrained(config.model.path)
-    decoder = DecodePool(1, config.cache.deadline_s)
     preparer = Preparer(
         encoder,
         FrameCache.open(config.cache, decode=decoder.decode),
@@ -103,8 +112,13 @@ def train(config: RunConfig) -> RunState:
         dtype=getattr(torch, config.model.dtype),
         plan=decoder.plan,
     )
-    samples = _load(config.data.train, config, preparer, folder)
-    questions = _load(config.data.validation, config, preparer, folder) if config.data.validation else []
+
+    def check(sample: Sample) -> None:
+        rewards.check([sample])
+        preparer.prompt(sample)
+
+    samples = _load(config.data.train, config, check, folder)
+    questions = _load(config.data.validation, config, check, folder) if config.data.validation else []
     folder.write_start(config)
     model = load_model(config.model)
     reference = reference_of(model) if recipe.needs_reference else None
@@ -124,10 +138,7 @@ def train(config: RunConfig) -> RunState:
         total_steps=config.train.steps,
         start_step=checkpoint.load_state(found[-1]).step if found else 0,
     )
-    rewards = RewardPool.from_config(
-        config.reward, thinking=config.data.thinking, max_response_tokens=config.rollout.max_response_tokens
-    )
-    with _reported(folder), decoder, rewards, progress:
+    with _reported(folder), progress:
 
         def evaluate(engine: Engine) -> Sequence[Answer]:
             answers = validate(
@@ -171,8 +182,11 @@ def _reported(folder: RunFolder) -> Iterator[None]:
     write_report(folder.path)
 
 
-def _load(sources: Sequence[SourceConfig], config: RunConfig, preparer: Preparer, folder: RunFolder) -> list[Sample]:
-    """The usable samples of some sources; media headers and prompt lengths are checked, nothing is decoded."""
+def _load(
+    sources: Sequence[SourceConfig], config: RunConfig, check: Callable[[Sample], None], folder: RunFolder
+) -> list[Sample]:
+    """The usable samples of some sources; gold answers, media headers and prompt lengths are checked, nothing is
+    decoded."""
     skips = config.data.on_bad_sample == "skip"
     errors: list[DataError] = []
     samples = []
@@ -180,10 +194,6 @@ def _load(sources: Sequence[SourceConfig], config: RunConfig, preparer: Preparer
         samples += read_samples(
             source.path, media_root=source.media_root, source=source.label, on_bad=errors.append if skips else None
         )
-
-    def check(sample: Sample) -> None:
-        router.check([sample])
-        preparer.prompt(sample)
 
     shown = track(samples, f"checking {len(samples)} samples", console=Console(stderr=True), transient=True)
     good = usable(shown, check, on_bad=errors.append if skips else None)

@@ -200,3 +200,15 @@ def test_a_process_killed_outright_and_restarted_equals_one_never_killed(folder,
         for name in ("whole", "killed")
     ]
     assert weights[0] == weights[1]
+
+
+def test_a_problem_type_of_ones_own_is_judged_by_its_function_from_load_to_update(folder, tmp_path):
+    code = "from easyvideor1.types import Score\n\n\ndef judge(sample, text):\n    return Score(value=0.25)\n"
+    (tmp_path / "mine.py").write_text(code)
+    own = [row | {"problem_type": "my type"} for row in rows()]
+    write_rows(folder / "own.jsonl", own)
+    place = f"reward.rewards={{my type: '{tmp_path / 'mine.py'}:judge'}}"
+    path = recipe(folder, tmp_path / "run", data="own.jsonl", steps=1)
+    assert main(["train", path, place]) == 0
+    metrics = read(tmp_path / "run" / "metrics.jsonl")
+    assert [row["accuracy/my type"] for row in metrics if "accuracy/my type" in row] == [0.25]
