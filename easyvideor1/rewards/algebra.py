@@ -12,6 +12,7 @@ import functools
 import logging
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 from types import ModuleType
 
 from easyvideor1.rewards.parse import braced, fold, plain
@@ -66,6 +67,18 @@ _LEAD = re.compile(
 )
 
 
+_REPEATING = re.compile(r"(?<![\d.])(\d{1,9})\.(\d{0,9})\\(?:overline|bar|dot)\s?\{?(\d{1,9})\}?(?!\d)")
+"""0.1\\overline{6}: whole part, digits before the period of repetition, the period."""
+
+
+def _as_fraction(match: re.Match[str]) -> str:
+    """A repeating decimal as the fraction that it is."""
+    whole, once, period = match.groups()
+    value = Fraction(int(whole + once), 10 ** len(once))
+    value += Fraction(int(period), 10 ** len(once) * (10 ** len(period) - 1))
+    return rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
+
+
 def read_expression(text: str) -> str | None:
     """The expression in an answer, in one spelling; None for no text or for two boxes.
 
@@ -82,7 +95,7 @@ def read_expression(text: str) -> str | None:
     text = text[lead.end() :] if lead else text
     if text.count("$") == 2 and not re.search(r"\d", text[: text.find("$")] + text[text.rfind("$") + 1 :]):
         text = text[text.find("$") + 1 : text.rfind("$")]
-    text = text.replace("$", "")
+    text = _REPEATING.sub(_as_fraction, text.replace("$", ""))
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
     return " ".join(text.split()).rstrip(" .;\u3002") or None

@@ -28,7 +28,6 @@ from easyvideor1.rewards.judge import Candidate, Judge
 from easyvideor1.rewards.parse import MAX_ANSWER_CHARS, Response, read_response
 from easyvideor1.rewards.parts import overlong_part
 from easyvideor1.rewards.registry import REGISTRY, register_places
-from easyvideor1.rewards.task import bad_gold
 from easyvideor1.rewards.wire import read_score, write_item
 from easyvideor1.types import Sample, Score
 
@@ -117,19 +116,10 @@ class RewardPool:
             UsageError: the judge cannot be reached, or does not tell right from wrong.
         """
         samples = list(samples)
-        own = [sample for sample in samples if not self._is_for_judge(sample)]
-        router.check(own)
-        self._probe([sample for sample in own if router.probe(sample)])
+        router.check(sample for sample in samples if not self._is_for_judge(sample))
         if self._judge is not None and not self._is_judge_tried and any(map(self._is_for_judge, samples)):
             self._judge.try_out()
             self._is_judge_tried = True
-
-    def _probe(self, samples: Sequence[Sample]) -> None:
-        """Compare golds with an answer in the workers, which only works where they can be read."""
-        scores = self._scores([(sample, f"<answer>{router.probe(sample)}</answer>", 0) for sample in samples])
-        for sample, score in zip(samples, scores, strict=True):
-            if not score.is_scored:
-                raise bad_gold(sample, f"it cannot be compared with an answer ({score.reason})")
 
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Scores in the order of the items; a response that cannot be judged is unscored, with the reason.
@@ -138,14 +128,6 @@ class RewardPool:
             UsageError: the length of the responses counts, but an item does not bring it.
             RunError: a worker cannot even start.
         """
-        scores = self._scores(items)
-        reasons = Counter(score.reason for score in scores if not score.is_scored)
-        self.unscored.update(reasons)
-        if reasons.total() > ALARM_FRAC * len(scores):
-            log.warning("%d of %d responses unscored: %s", reasons.total(), len(scores), dict(reasons.most_common(3)))
-        return scores
-
-    def _scores(self, items: Sequence[Item]) -> list[Score]:
         with self._lock:
             scores: list[Score | None] = [None] * len(items)
             heavy: dict[int, _Message] = {}
@@ -164,9 +146,7 @@ class RewardPool:
             if self._judge is not None and judged:
                 for index, score in self._judge_all(self._judge, judged, items).items():
                     scores[index] = score
-            done = [score for score in scores if score is not None]
-            assert len(done) == len(items)
-            return done
+            return self._reported(scores)
 
     def close(self) -> None:
         """End all workers."""
@@ -322,6 +302,15 @@ class RewardPool:
 
     def _note_time(self, wall_s: float, sample_id: str) -> None:
         self.slowest = sorted([*self.slowest, (wall_s, sample_id)], reverse=True)[:SLOWEST_KEPT]
+
+    def _reported(self, scores: Sequence[Score | None]) -> list[Score]:
+        done = [score for score in scores if score is not None]
+        assert len(done) == len(scores)
+        reasons = Counter(score.reason for score in done if not score.is_scored)
+        self.unscored.update(reasons)
+        if reasons.total() > ALARM_FRAC * len(done):
+            log.warning("%d of %d responses unscored: %s", reasons.total(), len(done), dict(reasons.most_common(3)))
+        return done
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,11 +162,6 @@ def check(samples: Iterable[Sample]) -> None:
             task_of(sample).read_gold(sample)
 
 
-def probe(sample: Sample) -> str:
-    """The answer to try a gold with before a run; empty where reading the gold says all (see Task.probe)."""
-    return "" if canonical(sample.problem_type) in REGISTRY.rewards else task_of(sample).probe
-
-
 def is_heavy(sample: Sample) -> bool:
     """True where judging may take long or runs code of the user's, so that it belongs into a killable process."""
     return canonical(sample.problem_type) in REGISTRY.rewards or bool(REGISTRY.parts) or task_of(sample).is_heavy

@@ -25,8 +25,6 @@ class Task:
     """The answer as text for people."""
     is_heavy: bool = False
     """True: may take long or much memory on a hostile answer, so it runs in a killable process only."""
-    probe: str = ""
-    """An answer to compare with the gold at load, where only the comparison finds out whether the gold can be read."""
     max_chars: int = MAX_ANSWER_CHARS
 
 

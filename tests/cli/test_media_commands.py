@@ -217,3 +217,21 @@ def test_a_gold_answer_that_cannot_be_read_is_told_with_field_and_remedy(capsys,
     (problem,) = report["problems"]
     assert problem["text"].startswith("field 'answer'")
     assert "mend the row" in problem["text"]
+
+
+def test_data_check_knows_the_rewards_of_a_recipe(capsys, tmp_path):
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"problem": "?", "answer": "x", "problem_type": "my type"}) + "\n")
+    (tmp_path / "mine.py").write_text("def judge(sample, text):\n    raise AssertionError\n")
+    recipe = tmp_path / "recipe.yaml"
+    tree = {
+        "out": "run",
+        "model": {"path": "easyvideor1/demo/model"},
+        "data": {"train": [{"path": str(tmp_path / "rows.jsonl")}]},
+        "cache": {"dir": str(tmp_path / "cache")},
+        "train": {"steps": 1},
+    }
+    recipe.write_text(json.dumps(tree))
+    assert main(["data", "check", "--recipe", str(recipe), "--workers", "1"]) == 1
+    assert "has no reward" in " ".join(capsys.readouterr().out.split())
+    recipe.write_text(json.dumps(tree | {"reward": {"rewards": {"my type": f"{tmp_path / 'mine.py'}:judge"}}}))
+    assert main(["data", "check", "--recipe", str(recipe), "--workers", "1"]) == 0

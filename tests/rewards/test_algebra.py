@@ -36,8 +36,11 @@ SAME = (
     ("15", "fifteen pears"), ("(a,b)=(4,7)", "(4,7)"), ("6,\\!000", "6000"), ("\\emptyset", "\\varnothing"),
     ("3\\sqrt{5}\\text{ cm}", "3\\sqrt{5}"), ("3\\sqrt{5}", "\\sqrt{45} cm"), ("16\\pi", "16\\pi square units"),
     ("16\\pi\\text{ m}^2", "16\\pi square meters"), ("9 m^2", "9 square meters"), ("9", "\u200b9\ufeff"),
+    ("0.\\overline{3}", "1/3"), ("\\frac{7}{6}", "1.1\\overline{6}"), ("-0.\\dot{3}", "-\\frac{1}{3}"),
+    ("0.\\overline{27}", "\\frac{3}{11}"), ("x = 2.\\bar{9}", "3"),
 )  # fmt: skip
 DIFFERENT = (
+    ("0.\\overline{3}", "0.3"), ("0.\\overline{3}", "0.\\overline{03}"),
     ("(4,7)", "(7,4)"), ("C", "D"), ("C", "C or D"), ("\\text{Sunday}", "\\text{Monday}"), ("9", "7, 8, 9"),
     ("9", "4=9"), ("6\\text{ pears}", "6\\text{ plums}"), ("8", "7.9"), ("8", "8.1"), ("9 km", "9 cm"),
     ("47", "4,7"), ("9", "9 9 8"), ("9", "8 or 9"), ("\\frac{13}{2}", "\\frac{1}{32}"), ("y<7", "y>7"),

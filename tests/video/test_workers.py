@@ -82,6 +82,17 @@ def test_a_call_past_its_deadline_kills_the_process():
     assert not worker.is_alive
 
 
+def assert_ends(pid: int) -> None:
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    os.kill(pid, signal.SIGKILL)
+    pytest.fail("the worker outlived its parent")
+
+
 def test_workers_end_with_a_killed_parent():
     code = (
         "import time; from easyvideor1.video.workers import Worker\n"
@@ -93,13 +104,7 @@ def test_workers_end_with_a_killed_parent():
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
         parent.kill()
-    for _ in range(100):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.05)
-    pytest.fail("the worker outlived its parent")
+    assert_ends(pid)
 
 
 def test_workers_end_with_a_killed_parent_even_in_an_endless_item():
@@ -115,14 +120,7 @@ def test_workers_end_with_a_killed_parent_even_in_an_endless_item():
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
         parent.kill()
-    for _ in range(100):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.05)
-    os.kill(pid, signal.SIGKILL)
-    pytest.fail("the worker outlived its parent")
+    assert_ends(pid)
 
 
 def test_a_worker_that_died_while_idle_costs_no_item():

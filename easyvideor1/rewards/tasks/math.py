@@ -19,5 +19,4 @@ TASK = Task(
     read_answer=lambda sample, text: read_expression(text),
     accuracy=lambda answer, gold: float(same_math(answer, gold)),
     is_heavy=True,
-    probe="0",
 )
