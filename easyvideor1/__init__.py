@@ -1,3 +1,38 @@
-"""Reinforcement learning from verifiable rewards for video: from file to gradient to score."""
+"""Reinforcement learning from verifiable rewards for video: from file to gradient to score.
+
+    import easyvideor1
+
+    config = easyvideor1.load_config("recipe.yaml", ["rollout.n=4"])
+    run = easyvideor1.train(config)
+    responses = easyvideor1.evaluate(config)
+    scores = easyvideor1.score([(sample, "<answer>B</answer>")])
+
+Each is imported when it is first used, so that `import easyvideor1` loads nothing heavy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from easyvideor1.config import load_config
+    from easyvideor1.runs.evaluation import evaluate
+    from easyvideor1.runs.scoring import score
+    from easyvideor1.runs.training import train
 
 __version__ = "0.1.0"
+__all__ = ["evaluate", "load_config", "score", "train"]
+
+_HOMES = {
+    "evaluate": "easyvideor1.runs.evaluation",
+    "load_config": "easyvideor1.config",
+    "score": "easyvideor1.runs.scoring",
+    "train": "easyvideor1.runs.training",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'easyvideor1' has no attribute '{name}'")

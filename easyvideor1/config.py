@@ -146,11 +146,11 @@ class RolloutConfig:
     temperature: float = 1.0
     top_p: float = 1.0
     max_response_tokens: int = 1024
-    rows_per_batch: int = 64
+    responses_per_batch: int = 64
     """Sequences generated at once."""
 
     def __post_init__(self) -> None:
-        _check_range("rollout", self, low=1, names=("n", "max_response_tokens", "rows_per_batch"))
+        _check_range("rollout", self, low=1, names=("n", "max_response_tokens", "responses_per_batch"))
         _check_range("rollout", self, low=0, high=1, names=("top_p",))
         _check_positive("rollout", self, "top_p")
         if not 0 < self.temperature < math.inf:
@@ -228,22 +228,22 @@ class AlgorithmConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixConfig:
-    """Stored trajectories in the groups of the policy (see rollout.groups)."""
+class OfflineConfig:
+    """Offline trajectories in the groups of the policy (see rollout.groups)."""
 
     enable: bool = False
     accuracy_threshold: float | None = None
-    """None: of the n rollouts of a group, n - 1 are sampled and the last is a stored trajectory. A number: n are
+    """None: of the n rollouts of a group, n - 1 are sampled and the last is an offline trajectory. A number: n are
     sampled, and the last is replaced only where their mean accuracy is below it."""
     source: str | None = None
-    """JSONL file of stored trajectories, or a data file with them such as the collected.jsonl of `data filter` (see
+    """JSONL file of offline trajectories, or a data file with them such as the collected.jsonl of `data filter` (see
     rollout.stored); None: those that the samples carry."""
 
     def __post_init__(self) -> None:
         if self.accuracy_threshold is not None and not 0 < self.accuracy_threshold <= 1:
             raise UsageError(
-                f"mix.accuracy_threshold must be above 0 and at most 1, got {self.accuracy_threshold:g}; "
-                "leave it out to put a stored trajectory into every group"
+                f"offline.accuracy_threshold must be above 0 and at most 1, got {self.accuracy_threshold:g}; "
+                "leave it out to put an offline trajectory into every group"
             )
 
 
@@ -293,7 +293,7 @@ class TrainConfig:
     prompts_per_step: int = 32
     updates_per_step: int = 1
     """Optimizer steps that the groups of a step are dealt to; with more than one, old log-probs are computed first."""
-    tokens_per_row: int = 16_384
+    tokens_per_pack: int = 16_384
     """Packed rows hold at most this many tokens (one whole group at least)."""
     shared_prefix: bool = True
     """Compute the prompt of a group once; False: one row per rollout (same numbers, slower)."""
@@ -311,7 +311,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         _check_range("train", self, low=0, names=("steps", "validate_every", "validation_samples", "checkpoint_every"))
         _check_range(
-            "train", self, low=1, names=("prompts_per_step", "updates_per_step", "tokens_per_row", "keep_checkpoints")
+            "train", self, low=1, names=("prompts_per_step", "updates_per_step", "tokens_per_pack", "keep_checkpoints")
         )
         if self.updates_per_step > self.prompts_per_step:
             raise UsageError(
@@ -333,7 +333,7 @@ class RunConfig:
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     reward: RewardConfig = field(default_factory=RewardConfig)
     algorithm: AlgorithmConfig = field(default_factory=AlgorithmConfig)
-    mix: MixConfig = field(default_factory=MixConfig)
+    offline: OfflineConfig = field(default_factory=OfflineConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     train: TrainConfig
 

@@ -45,6 +45,22 @@ class MediaError(DataError):
     """A media file is missing, unreadable, not what it claims to be, or took too long."""
 
 
+class JobError(DataError):
+    """A worker process could not finish an item: its function raised something unforeseen, or see below."""
+
+
+class JobTimeout(JobError):
+    """The item outlasted its deadline and its process was killed."""
+
+
+class JobOutOfMemory(JobError):
+    """The item ran into the memory limit of its process."""
+
+
+class JobDied(JobError):
+    """The process ended in the middle of the item: a crash in compiled code, or a kill from outside."""
+
+
 class MismatchError(DataError):
     """Two stages disagree about the same sample (placeholders and features, plan and pixels)."""
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
+from easyvideor1.problem_types import canonical
+
 if TYPE_CHECKING:
     import numpy as np
+    import torch
 
 MediaKind = Literal["image", "video"]
 Modality = Literal["text", "image", "video"]
@@ -50,11 +53,11 @@ class Sample:
 
     id: str
     problem_type: str
-    """Canonical name, as in rewards.router (e.g. "multiple choice")."""
+    """Whatever spelling is given, here stands the canonical name (e.g. "multiple choice"; see problem_types)."""
     problem: str
     """Question text; `<image>` and `<video>` tags mark where the media go."""
-    answer: str
-    """Gold answer without `<answer>` tags."""
+    gold: str
+    """Gold answer, without `<answer>` tags."""
     options: tuple[str, ...] = ()
     media: tuple[Media, ...] = ()
     trajectories: tuple[str, ...] = ()
@@ -65,6 +68,9 @@ class Sample:
     """ "file:line" of the row, for error messages."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the row that a reward may need (duration_s, image size, ...)."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "problem_type", canonical(self.problem_type))
 
     @property
     def modality(self) -> Modality:
@@ -175,6 +181,21 @@ class Prompt:
         return len(self.input_ids)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Example:
+    """A prompt with its pixels: what the rollout engine and the actor both look at."""
+
+    prompt: Prompt
+    clips: tuple[Clip, ...]
+    """In the order of `prompt.plans`."""
+    features: dict[str, torch.Tensor]
+    """pixel_values, image_grid_thw, pixel_values_videos, video_grid_thw; only those the sample has."""
+
+    @property
+    def sample(self) -> Sample:
+        return self.prompt.sample
+
+
 class StopReason(StrEnum):
     """Why a response ended."""
 
@@ -244,16 +265,13 @@ class Group:
     weights: tuple[float, ...] = ()
     """[G] loss weight per rollout: 1.0, or 0.0 for a rollout that must not train (unscored)."""
 
-    def with_scores(self, scores: tuple[Score, ...]) -> Group:
-        return replace(self, scores=scores)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """One judged response to a validation question."""
+class ScoredResponse:
+    """One scored response to a validation question."""
 
     sample: Sample
-    draw: int | None
+    index: int | None
     """None for the greedy response, k for the k-th sampled one, counted from 1."""
     response: str
     score: Score

@@ -13,7 +13,7 @@ import pytest
 from easyvideor1.rewards.registry import REGISTRY
 
 # They import TRL and verl, which the tests do not install.
-collect_ignore = ["algo/make_trl_vectors.py", "algo/make_verl_vectors.py"]
+collect_ignore = ["support/make_trl_vectors.py", "support/make_verl_vectors.py"]
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from easyvideor1.algo.recipes import recipe
+from easyvideor1.algo.algorithms import named_algorithm
 from easyvideor1.config import load_config
 
 ROOT = Path(__file__).parents[1]
@@ -14,7 +14,7 @@ RECIPES = sorted([*(ROOT / "recipes").glob("*.yaml"), *(ROOT / "easyvideor1" / "
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
 def test_a_recipe_is_a_valid_configuration(path):
     config = load_config(path)
-    assert recipe(config.algorithm).name == config.algorithm.name
+    assert named_algorithm(config.algorithm).name == config.algorithm.name
 
 
 def test_there_are_recipes():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from easyvideor1.algo import advantages
-from easyvideor1.algo.recipes import Recipe
+from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.errors import RunError
 from easyvideor1.types import Group, Rollout, Score, StopReason
 
@@ -20,7 +20,7 @@ OVER_BATCH = ("reinforce_plus_plus", "reinforce_plus_plus_baseline", "gdpo")
 
 def with_credit(
     groups: Sequence[Group],
-    recipe: Recipe,
+    algorithm: Algorithm,
     *,
     part_weights: Mapping[str, float] | None = None,
     greedy_scores: Sequence[Score] | None = None,
@@ -31,20 +31,20 @@ def with_credit(
 
     Args:
         groups: scored groups of this rank.
-        recipe: which advantage.
+        algorithm: which advantage.
         part_weights: reward part -> weight, for GDPO.
         greedy_scores: per group, the score of its greedy response, for ReMax.
         kl: per group and rollout, the KL from the reference in nats summed over the response, for `kl_in: reward`.
         gather: collects values of all ranks, for advantages that look at the whole batch.
 
     Raises:
-        ValueError: the recipe needs an argument that is missing, or a group is not scored.
-        RunError: a score lacks a reward part that the advantage needs, or a stored trajectory its log-probabilities.
+        ValueError: the algorithm needs an argument that is missing, or a group is not scored.
+        RunError: a score lacks a reward part that the advantage needs, or an offline trajectory its log-probabilities.
     """
-    if recipe.kl_coef and recipe.kl_in == "reward" and kl is None:
-        raise ValueError(f"recipe '{recipe.name}' puts the KL into the reward: pass kl")
-    if recipe.advantage == "remax" and greedy_scores is None:
-        raise ValueError(f"recipe '{recipe.name}' compares with greedy responses: pass greedy_scores")
+    if algorithm.kl_coef and algorithm.kl_in == "reward" and kl is None:
+        raise ValueError(f"algorithm '{algorithm.name}' puts the KL into the reward: pass kl")
+    if algorithm.advantage == "remax" and greedy_scores is None:
+        raise ValueError(f"algorithm '{algorithm.name}' compares with greedy responses: pass greedy_scores")
     values = []
     for index, group in enumerate(groups):
         if len(group.scores) != len(group.rollouts):
@@ -52,28 +52,28 @@ def with_credit(
                 f"sample '{group.prompt.sample.id}': {len(group.rollouts)} rollouts, {len(group.scores)} scores"
             )
         greedy = math.nan if greedy_scores is None else greedy_scores[index].value
-        kl_G = kl[index] if kl is not None and recipe.kl_in == "reward" else [0.0] * len(group.rollouts)
-        values.append(_group_values(group, recipe, part_weights=part_weights, greedy_reward=greedy, kl_G=kl_G))
-    if recipe.advantage in OVER_BATCH:
-        values = _over_batch(values, groups, recipe, gather)
+        kl_G = kl[index] if kl is not None and algorithm.kl_in == "reward" else [0.0] * len(group.rollouts)
+        values.append(_group_values(group, algorithm, part_weights=part_weights, greedy_reward=greedy, kl_G=kl_G))
+    if algorithm.advantage in OVER_BATCH:
+        values = _over_batch(values, groups, algorithm, gather)
     return [
-        replace(group, advantages=tuple(value), weights=rollout_weights(group, recipe))
+        replace(group, advantages=tuple(value), weights=rollout_weights(group, algorithm))
         for group, value in zip(groups, values, strict=True)
     ]
 
 
-def rollout_weights(group: Group, recipe: Recipe) -> tuple[float, ...]:
+def rollout_weights(group: Group, algorithm: Algorithm) -> tuple[float, ...]:
     """[G] loss weight of each rollout: that of its source, or 0 where it is unscored or masked as truncated."""
     return tuple(
-        _weight(rollout, score, recipe, group.prompt.sample.id)
+        _weight(rollout, score, algorithm, group.prompt.sample.id)
         for rollout, score in zip(group.rollouts, group.scores, strict=True)
     )
 
 
-def normalizer(groups: Sequence[Group], recipe: Recipe, *, max_response_tokens: int) -> float:
+def normalizer(groups: Sequence[Group], algorithm: Algorithm, *, max_response_tokens: int) -> float:
     """What divides the loss of a whole batch; add it up over ranks before use.
 
-    Counts what trains (weight other than 0): tokens, responses, or responses times the fixed length, by the recipe's
+    Counts what trains (weight other than 0): tokens, responses, or responses times the fixed length, by the algorithm's
     average. 0 when nothing does; then there is no update to make.
     """
     lengths = [
@@ -82,23 +82,23 @@ def normalizer(groups: Sequence[Group], recipe: Recipe, *, max_response_tokens: 
         for rollout, weight in zip(group.rollouts, group.weights, strict=True)
         if weight != 0
     ]
-    if recipe.average == "token":
+    if algorithm.average == "token":
         return float(sum(lengths))
-    if recipe.average == "sequence":
+    if algorithm.average == "sequence":
         return float(len(lengths))
-    return float(len(lengths) * (recipe.fixed_length or max_response_tokens))
+    return float(len(lengths) * (algorithm.fixed_length or max_response_tokens))
 
 
 def _group_values(
     group: Group,
-    recipe: Recipe,
+    algorithm: Algorithm,
     *,
     part_weights: Mapping[str, float] | None,
     greedy_reward: float,
     kl_G: Sequence[float],
 ) -> list[float]:
-    rewards_G = [score.value - recipe.kl_coef * kl for score, kl in zip(group.scores, kl_G, strict=True)]
-    match recipe.advantage:
+    rewards_G = [score.value - algorithm.kl_coef * kl for score, kl in zip(group.scores, kl_G, strict=True)]
+    match algorithm.advantage:
         case "grpo":
             return advantages.grpo(rewards_G)
         case "centered" | "reinforce_plus_plus_baseline":
@@ -110,26 +110,26 @@ def _group_values(
         case "remax":
             return advantages.remax(rewards_G, greedy_reward=greedy_reward)
         case "gdpo":
-            return _gdpo(group, recipe, part_weights)
+            return _gdpo(group, algorithm, part_weights)
         case "pass_at_k":
             passed_G = [
-                float(value >= recipe.pass_threshold) if not math.isnan(value) else value
+                float(value >= algorithm.pass_threshold) if not math.isnan(value) else value
                 for value in _part(group, "accuracy")
             ]
-            return advantages.pass_at_k(passed_G, k=recipe.pass_k)
+            return advantages.pass_at_k(passed_G, k=algorithm.pass_k)
         case "one":
             return [1.0] * len(rewards_G)
 
 
-def _gdpo(group: Group, recipe: Recipe, part_weights: Mapping[str, float] | None) -> list[float]:
+def _gdpo(group: Group, algorithm: Algorithm, part_weights: Mapping[str, float] | None) -> list[float]:
     if part_weights is None:
-        raise ValueError(f"recipe '{recipe.name}' standardizes each reward part: pass part_weights")
+        raise ValueError(f"algorithm '{algorithm.name}' standardizes each reward part: pass part_weights")
     parts = {name: _part(group, name) for name in part_weights}
     return advantages.gdpo_sums(parts, weights=part_weights)
 
 
 def _over_batch(
-    values: Sequence[Sequence[float]], groups: Sequence[Group], recipe: Recipe, gather: Gather
+    values: Sequence[Sequence[float]], groups: Sequence[Group], algorithm: Algorithm, gather: Gather
 ) -> list[list[float]]:
     # An unscored response is NaN here, so that the batch's mean and deviation leave it out.
     marked = [
@@ -139,7 +139,7 @@ def _over_batch(
     batch_B = gather([value for value_G in marked for value in value_G])
     step = (
         advantages.standardized_over_batch
-        if recipe.advantage == "reinforce_plus_plus"
+        if algorithm.advantage == "reinforce_plus_plus"
         else advantages.scaled_over_batch
     )
     return [step(value_G, batch_B=batch_B) for value_G in marked]
@@ -158,14 +158,14 @@ def _part(group: Group, name: str) -> list[float]:
     return values
 
 
-def _weight(rollout: Rollout, score: Score, recipe: Recipe, sample_id: str) -> float:
-    if not score.is_scored or (recipe.mask_truncated and rollout.stop_reason is StopReason.LENGTH):
+def _weight(rollout: Rollout, score: Score, algorithm: Algorithm, sample_id: str) -> float:
+    if not score.is_scored or (algorithm.mask_truncated and rollout.stop_reason is StopReason.LENGTH):
         return 0.0
     if rollout.source == "policy":
-        return recipe.policy_weight
-    if recipe.offline_old == "stored" and rollout.logprobs is None:
+        return algorithm.policy_weight
+    if algorithm.offline_old == "stored" and rollout.logprobs is None:
         raise RunError(
-            f"sample '{sample_id}': algorithm.options.offline_old is 'stored', but its stored trajectory "
+            f"sample '{sample_id}': algorithm.options.offline_old is 'stored', but its offline trajectory "
             "has no log-probabilities; use 'current' or 'one'"
         )
-    return recipe.offline_weight
+    return algorithm.offline_weight

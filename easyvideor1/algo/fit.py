@@ -1,8 +1,8 @@
-"""The recipe of a run, checked against the sections of its configuration that it depends on."""
+"""The algorithm of a run, checked against the sections of its configuration that it depends on."""
 
 from __future__ import annotations
 
-from easyvideor1.algo.recipes import AdvantageKind, Recipe, recipe
+from easyvideor1.algo.algorithms import AdvantageKind, Algorithm, named_algorithm
 from easyvideor1.config import RunConfig
 from easyvideor1.errors import UsageError
 
@@ -17,14 +17,14 @@ COMPARE_IN_GROUP: tuple[AdvantageKind, ...] = (
 """Advantages that are 0 for a response without others beside it."""
 
 
-def fitting_recipe(config: RunConfig) -> Recipe:
-    """The recipe that a run is made of.
+def fitting_algorithm(config: RunConfig) -> Algorithm:
+    """The algorithm that a run is made of.
 
     Raises:
-        UsageError: as `recipes.recipe`; or the recipe cannot work with the rest of the configuration.
+        UsageError: as `named_algorithm`; or the algorithm cannot work with the rest of the configuration.
     """
-    made = recipe(config.algorithm)
-    _check_stored(config, made)
+    made = named_algorithm(config.algorithm)
+    _check_offline(config, made)
     _check_group(config, made)
     stop = config.train.stop
     if stop.max_kl and not made.needs_reference and config.train.updates_per_step == 1:
@@ -35,25 +35,25 @@ def fitting_recipe(config: RunConfig) -> Recipe:
     return made
 
 
-def _check_stored(config: RunConfig, made: Recipe) -> None:
-    if config.mix.enable:
-        if config.mix.accuracy_threshold is not None and not made.needs_policy_rollouts:
+def _check_offline(config: RunConfig, made: Algorithm) -> None:
+    if config.offline.enable:
+        if config.offline.accuracy_threshold is not None and not made.needs_policy_rollouts:
             raise UsageError(
-                f"mix.accuracy_threshold: algorithm '{made.name}' samples nothing whose accuracy could be compared "
+                f"offline.accuracy_threshold: algorithm '{made.name}' samples nothing whose accuracy could be compared "
                 "with it; leave it out"
             )
         return
-    if made.needs_stored:
-        raise UsageError(f"algorithm '{made.name}' learns from stored trajectories: set mix.enable=true")
+    if made.needs_offline:
+        raise UsageError(f"algorithm '{made.name}' learns from offline trajectories: set offline.enable=true")
     for name in config.algorithm.options:
         if name.startswith("offline_"):
             raise UsageError(
-                f"algorithm.options.{name} is about stored trajectories, and none are mixed in: set mix.enable=true, "
-                f"or remove {name}"
+                f"algorithm.options.{name} is about offline trajectories, and the run has none: set "
+                f"offline.enable=true, or remove {name}"
             )
 
 
-def _check_group(config: RunConfig, made: Recipe) -> None:
+def _check_group(config: RunConfig, made: Algorithm) -> None:
     n = config.rollout.n
     if n < 2 and made.advantage in COMPARE_IN_GROUP:
         raise UsageError(

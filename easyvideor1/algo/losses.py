@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields, replace
 
 import torch
 
+from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.kl import bounded_exp, token_kl
-from easyvideor1.algo.recipes import Recipe
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,7 +32,7 @@ class Tokens:
     """int64 in 0..num_sequences-1: the response each token belongs to. A response is never split."""
     num_sequences: int
     is_offline: torch.Tensor
-    """bool: token of a stored trajectory."""
+    """bool: token of an offline trajectory."""
     old_logprobs: torch.Tensor | None = None
     """Log-probabilities before the first update on the batch; None: the only update, so the current ones."""
     ref_logprobs: torch.Tensor | None = None
@@ -66,31 +66,31 @@ class Loss:
     """Detached; averages over the tokens that train, `loss/ratio` and `loss/kl_old` over the sampled ones of them."""
 
 
-def policy_loss(tokens: Tokens, recipe: Recipe, *, normalizer: float) -> Loss:
-    """The loss of a micro-batch under a recipe.
+def policy_loss(tokens: Tokens, algorithm: Algorithm, *, normalizer: float) -> Loss:
+    """The loss of a micro-batch under a algorithm.
 
     Args:
         tokens: the micro-batch.
-        recipe: which formulas, and their numbers.
+        algorithm: which formulas, and their numbers.
         normalizer: divisor of the whole batch, the same for each of its micro-batches.
 
     Raises:
-        ValueError: the normalizer is not positive, or the recipe needs a tensor that is missing.
+        ValueError: the normalizer is not positive, or the algorithm needs a tensor that is missing.
     """
     if not normalizer > 0:
         raise ValueError(f"the normalizer of a batch must be positive, got {normalizer}; no token of it trains")
     tokens = _in_full_precision(tokens)
     trains_N = tokens.weights != 0
-    old_N = _old_logprobs(tokens, recipe)
+    old_N = _old_logprobs(tokens, algorithm)
     log_ratio_N = _masked(tokens.logprobs - old_N, trains_N)
     terms = _Terms(
         logprobs=_masked(tokens.logprobs, trains_N),
         advantages=_masked(tokens.advantages, trains_N),
         log_ratio=log_ratio_N,
-        level_log_ratio=_level(log_ratio_N, trains_N=trains_N, tokens=tokens, recipe=recipe),
-        recipe=recipe,
+        level_log_ratio=_level(log_ratio_N, trains_N=trains_N, tokens=tokens, algorithm=algorithm),
+        algorithm=algorithm,
     )
-    online, offline = (TOKEN_LOSSES[kind](terms) for kind in (recipe.loss, recipe.offline_loss))
+    online, offline = (TOKEN_LOSSES[kind](terms) for kind in (algorithm.loss, algorithm.offline_loss))
     policy_N = torch.where(tokens.is_offline, offline.value, online.value)
     is_clipped_N = torch.where(tokens.is_offline, offline.is_clipped, online.is_clipped)
     metrics = {
@@ -98,30 +98,30 @@ def policy_loss(tokens: Tokens, recipe: Recipe, *, normalizer: float) -> Loss:
         "loss/ratio_clipped_frac": is_clipped_N.to(policy_N.dtype),
         "loss/kl_old": terms.kl_old,
     }
-    if recipe.sampler_cap is not None:
+    if algorithm.sampler_cap is not None:
         sampler_N = _present(tokens.sampler_logprobs, "sampler_logprobs", "sampler_cap")
-        # The engine did not sample stored tokens; their log-probabilities are another policy's.
+        # The engine did not sample offline tokens; their log-probabilities are another policy's.
         sampler_N = sampler_N.masked_fill(tokens.is_offline, math.nan)
-        weight_N = sampler_weight(old_N, sampler_N, cap=recipe.sampler_cap)
+        weight_N = sampler_weight(old_N, sampler_N, cap=algorithm.sampler_cap)
         policy_N = policy_N * _masked(weight_N, trains_N)
         metrics["loss/sampler_weight"] = weight_N
-        metrics["loss/sampler_capped_frac"] = (old_N - sampler_N > math.log(recipe.sampler_cap)).to(weight_N.dtype)
+        metrics["loss/sampler_capped_frac"] = (old_N - sampler_N > math.log(algorithm.sampler_cap)).to(weight_N.dtype)
     metrics["loss/policy"] = policy_N
     loss_N = policy_N
-    if recipe.kl_coef and recipe.kl_in == "loss":
+    if algorithm.kl_coef and algorithm.kl_in == "loss":
         ref_N = _present(tokens.ref_logprobs, "ref_logprobs", "kl_coef")
-        metrics["loss/kl_ref"] = token_kl(terms.logprobs, _masked(ref_N, trains_N), kind=recipe.kl_kind)
-        loss_N = loss_N + recipe.kl_coef * metrics["loss/kl_ref"]
+        metrics["loss/kl_ref"] = token_kl(terms.logprobs, _masked(ref_N, trains_N), kind=algorithm.kl_kind)
+        loss_N = loss_N + algorithm.kl_coef * metrics["loss/kl_ref"]
     if tokens.entropy is not None:
         metrics["loss/entropy"] = _masked(tokens.entropy, trains_N)
-    if recipe.entropy_coef:
+    if algorithm.entropy_coef:
         entropy_N = _present(tokens.entropy, "entropy", "entropy_coef")
         if tokens.logprobs.requires_grad and not entropy_N.requires_grad:
-            raise ValueError("the recipe has an entropy bonus, but no gradient flows through Tokens.entropy")
-        loss_N = loss_N - recipe.entropy_coef * _masked(entropy_N, trains_N)
+            raise ValueError("the algorithm has an entropy bonus, but no gradient flows through Tokens.entropy")
+        loss_N = loss_N - algorithm.entropy_coef * _masked(entropy_N, trains_N)
 
     scale_N = tokens.weights
-    if recipe.average == "sequence":
+    if algorithm.average == "sequence":
         scale_N = scale_N / _sequence_sum(trains_N.to(scale_N.dtype), tokens)[tokens.sequence].clamp(min=1)
     return Loss(value=(scale_N * loss_N).sum() / normalizer, metrics=_sums(metrics, trains_N, tokens))
 
@@ -135,8 +135,8 @@ class _Terms:
     log_ratio: torch.Tensor
     """Log of current over old probability of each token."""
     level_log_ratio: torch.Tensor
-    """The same at the level of the recipe (token, sequence, ...)."""
-    recipe: Recipe
+    """The same at the level of the algorithm (token, sequence, ...)."""
+    algorithm: Algorithm
 
     @property
     def ratio(self) -> torch.Tensor:
@@ -160,29 +160,29 @@ class _TokenLoss:
 
 def clip_loss(terms: _Terms) -> _TokenLoss:
     """PPO's clipped objective (arXiv:1707.06347) with separate bounds (arXiv:2503.14476) and dual clip."""
-    ratio_N, advantages_N, recipe = terms.ratio, terms.advantages, terms.recipe
-    low, high = 1 - recipe.clip_low, 1 + recipe.clip_high
+    ratio_N, advantages_N, algorithm = terms.ratio, terms.advantages, terms.algorithm
+    low, high = 1 - algorithm.clip_low, 1 + algorithm.clip_high
     loss_N = -torch.minimum(ratio_N * advantages_N, ratio_N.clamp(low, high) * advantages_N)
     is_bad_N = advantages_N < 0
     is_clipped_N = ((ratio_N > high) & (advantages_N > 0)) | ((ratio_N < low) & is_bad_N)
-    if recipe.dual_clip is not None:
+    if algorithm.dual_clip is not None:
         # Only negative advantages: there the minimum above grows without bound as the ratio grows.
-        loss_N = torch.where(is_bad_N, torch.minimum(loss_N, -recipe.dual_clip * advantages_N), loss_N)
-        is_clipped_N |= (ratio_N > recipe.dual_clip) & is_bad_N
+        loss_N = torch.where(is_bad_N, torch.minimum(loss_N, -algorithm.dual_clip * advantages_N), loss_N)
+        is_clipped_N |= (ratio_N > algorithm.dual_clip) & is_bad_N
     return _TokenLoss(value=loss_N, is_clipped=is_clipped_N)
 
 
 def cispo_loss(terms: _Terms) -> _TokenLoss:
     """REINFORCE weighted by the clipped ratio (arXiv:2506.13585): a clipped token keeps its gradient."""
     ratio_N = terms.ratio.detach()
-    weight_N = ratio_N.clamp(1 - terms.recipe.clip_low, 1 + terms.recipe.clip_high)
+    weight_N = ratio_N.clamp(1 - terms.algorithm.clip_low, 1 + terms.algorithm.clip_high)
     return _TokenLoss(value=-weight_N * terms.advantages * terms.logprobs, is_clipped=weight_N != ratio_N)
 
 
 def shaped_loss(terms: _Terms) -> _TokenLoss:
-    """LUFFY's policy shaping of stored tokens (arXiv:2504.14945): ratio / (ratio + gamma), not clipped."""
+    """LUFFY's policy shaping of offline tokens (arXiv:2504.14945): ratio / (ratio + gamma), not clipped."""
     # As a sigmoid of the log ratio, which cannot overflow.
-    shaped_N = torch.sigmoid(terms.log_ratio - math.log(terms.recipe.shaping_gamma))
+    shaped_N = torch.sigmoid(terms.log_ratio - math.log(terms.algorithm.shaping_gamma))
     return _TokenLoss(value=-shaped_N * terms.advantages, is_clipped=torch.zeros_like(shaped_N, dtype=torch.bool))
 
 
@@ -209,28 +209,28 @@ def sampler_weight(old_logprobs_N: torch.Tensor, sampler_logprobs_N: torch.Tenso
     return log_weight_N.clamp(max=math.log(cap)).exp()
 
 
-def _old_logprobs(tokens: Tokens, recipe: Recipe) -> torch.Tensor:
-    """[N] old log-probabilities; stored tokens get those that the recipe names."""
+def _old_logprobs(tokens: Tokens, algorithm: Algorithm) -> torch.Tensor:
+    """[N] old log-probabilities; offline tokens get those that the algorithm names."""
     current_N = tokens.logprobs.detach()
     old_N = current_N if tokens.old_logprobs is None else tokens.old_logprobs
-    if recipe.offline_old == "current":
+    if algorithm.offline_old == "current":
         return old_N
-    if recipe.offline_old == "one":
+    if algorithm.offline_old == "one":
         return torch.where(tokens.is_offline, torch.zeros_like(old_N), old_N)
     stored_N = _present(tokens.sampler_logprobs, "sampler_logprobs", "offline_old")
     return torch.where(tokens.is_offline, stored_N, old_N)
 
 
-def _level(log_ratio_N: torch.Tensor, *, trains_N: torch.Tensor, tokens: Tokens, recipe: Recipe) -> torch.Tensor:
-    """[N] log ratio at the recipe's level, the value of a sequence repeated over its tokens."""
-    if recipe.ratio == "token":
+def _level(log_ratio_N: torch.Tensor, *, trains_N: torch.Tensor, tokens: Tokens, algorithm: Algorithm) -> torch.Tensor:
+    """[N] log ratio at the algorithm's level, the value of a sequence repeated over its tokens."""
+    if algorithm.ratio == "token":
         level_N = log_ratio_N
-    elif recipe.ratio == "trajectory":
+    elif algorithm.ratio == "trajectory":
         level_N = _sequence_sum(log_ratio_N, tokens)[tokens.sequence]
     else:
         counts_S = _sequence_sum(trains_N.to(log_ratio_N.dtype), tokens).clamp(min=1)
         level_N = (_sequence_sum(log_ratio_N, tokens) / counts_S)[tokens.sequence]
-        if recipe.ratio == "sequence_token":
+        if algorithm.ratio == "sequence_token":
             # Value of the sequence's ratio, gradient of the token's own probability (GSPO-token).
             level_N = level_N.detach() + log_ratio_N - log_ratio_N.detach()
     return level_N
@@ -257,12 +257,12 @@ def _masked(values_N: torch.Tensor, trains_N: torch.Tensor) -> torch.Tensor:
 
 def _present(values_N: torch.Tensor | None, name: str, option: str) -> torch.Tensor:
     if values_N is None:
-        raise ValueError(f"the recipe's option {option} needs Tokens.{name}, which is None")
+        raise ValueError(f"the algorithm's option {option} needs Tokens.{name}, which is None")
     return values_N
 
 
 def _sums(values: Mapping[str, torch.Tensor], trains_N: torch.Tensor, tokens: Tokens) -> dict[str, Sum]:
-    """Metrics over all training tokens, and the policy term apart for stored and sampled ones."""
+    """Metrics over all training tokens, and the policy term apart for offline and sampled ones."""
     online_N, offline_N = trains_N & ~tokens.is_offline, trains_N & tokens.is_offline
     values = {
         **values,
@@ -271,7 +271,7 @@ def _sums(values: Mapping[str, torch.Tensor], trains_N: torch.Tensor, tokens: To
         "loss/offline_token_frac": offline_N.to(trains_N.dtype),
     }
     counted = dict.fromkeys(values, trains_N) | {"loss/policy_offline": offline_N}
-    # Of a stored token they would tell how likely it is, not how far the policy went from where it was.
+    # Of an offline token they would tell how likely it is, not how far the policy went from where it was.
     counted |= dict.fromkeys(("loss/ratio", "loss/kl_old", "loss/policy_online"), online_N)
     return {
         name: Sum(_masked(value_N.detach(), counted[name]).sum(), counted[name].sum())

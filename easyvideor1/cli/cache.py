@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from easyvideor1.errors import DataError, UsageError
+from easyvideor1.jobs.worker import usable_cores
 from easyvideor1.video.cache import ENTRY_NAME, Entry, entries, evict, remove_abandoned
 from easyvideor1.video.clip_file import FORMAT, DamagedClip, read_tensors
 from easyvideor1.video.codecs import CODECS, codec_named, codec_of_file
-from easyvideor1.video.workers import usable_cores
 
 SIZE_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 DAY_S = 86_400.0

@@ -19,8 +19,8 @@ from easyvideor1.cli.frame_options import add_data_arguments, add_frame_argument
 from easyvideor1.config import CacheConfig, DataConfig, RewardConfig, RolloutConfig, SourceConfig
 from easyvideor1.config_tree import to_tree
 from easyvideor1.errors import UsageError
-from easyvideor1.evals.pass_rate import Bounds, Failure, RateFile, Row, check_settings, collected, load_rows, select
-from easyvideor1.report.jsonl import write_objects
+from easyvideor1.filter.pass_rate import Bounds, Failure, RateFile, Row, check_settings, collected, load_rows, select
+from easyvideor1.records.jsonl import write_objects
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.types import FrameSpec, MediaKind
 from easyvideor1.video.cache import FrameCache
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-prompt-tokens", type=int, help="longer prompts are bad rows")
     parser.add_argument("--max-response-tokens", type=int)
     parser.add_argument("--temperature", type=float)
-    parser.add_argument("--rows-per-batch", type=int, help="responses sampled at once")
+    parser.add_argument("--responses-per-batch", type=int, help="responses sampled at once")
     parser.add_argument(
         "--dtype", choices=["float32", "bfloat16"], help="of the model (default: the recipe's, float32)"
     )
@@ -112,14 +112,14 @@ class _Job:
     temperature: float
     top_p: float
     max_response_tokens: int
-    rows_per_batch: int
+    responses_per_batch: int
     seed: int
     data: DataConfig
     reward: RewardConfig
 
     def settings(self) -> dict[str, Any]:
         """All that responses and their accuracies depend on, beside the rows and their media."""
-        plain = ("dtype", "k", "temperature", "top_p", "max_response_tokens", "rows_per_batch", "seed")
+        plain = ("dtype", "k", "temperature", "top_p", "max_response_tokens", "responses_per_batch", "seed")
         return {
             "model": str(Path(self.model_path).resolve()),
             # A model that was trained further or built anew in the same folder is another model.
@@ -162,7 +162,7 @@ def _job(args: argparse.Namespace) -> _Job:
         temperature=temperature,
         top_p=rollout.top_p,
         max_response_tokens=args.max_response_tokens or rollout.max_response_tokens,
-        rows_per_batch=args.rows_per_batch or rollout.rows_per_batch,
+        responses_per_batch=args.responses_per_batch or rollout.responses_per_batch,
         seed=args.seed,
         data=replace(data, max_prompt_tokens=args.max_prompt_tokens or data.max_prompt_tokens),
         reward=recipe.reward if recipe else RewardConfig(),
@@ -190,9 +190,9 @@ def _measure(
     import transformers
     from transformers import AutoModelForImageTextToText
 
-    from easyvideor1.data.dataset import Preparer
     from easyvideor1.data.encode import Encoder
-    from easyvideor1.evals.measure import measure
+    from easyvideor1.data.prepare import Preparer
+    from easyvideor1.filter.measure import measure
     from easyvideor1.rollout.engine import Sampling
     from easyvideor1.rollout.hf import HFEngine
 
@@ -217,12 +217,12 @@ def _measure(
         yield from measure(
             rows,
             prepare=prepare,
-            engine=HFEngine(model, encoder, rows_per_batch=job.rows_per_batch),
+            engine=HFEngine(model, encoder, responses_per_batch=job.responses_per_batch),
             score=pool.score,
             sampling=Sampling(
                 n=job.k, temperature=job.temperature, top_p=job.top_p, max_response_tokens=job.max_response_tokens
             ),
-            rows_per_batch=job.rows_per_batch,
+            responses_per_batch=job.responses_per_batch,
             seed=job.seed,
             rates=rates,
         )

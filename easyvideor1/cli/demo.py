@@ -11,6 +11,7 @@ from pathlib import Path
 import easyvideor1
 from easyvideor1.config import RunConfig, load_config
 from easyvideor1.errors import UsageError
+from easyvideor1.records.folder import RunFolder
 
 PACKAGE = Path(easyvideor1.__file__).parent
 RECIPE = PACKAGE / "recipes" / "demo.yaml"
@@ -39,9 +40,10 @@ def run(args: argparse.Namespace) -> int:
     if given := [f"--{stage}-steps" for stage in STAGES if getattr(args, f"{stage}_steps") is not None]:
         raise UsageError(f"{', '.join(given)}: belongs to 'demo {BUILD_MODEL}'")
     config = demo_config(args.out, seed=args.seed, overrides=args.words)
-    _write_data(args.out / "data", seed=args.seed)
+    with RunFolder(args.out).claimed():
+        _write_data(args.out / "data", seed=args.seed)
 
-    from easyvideor1.cli.train import train
+    from easyvideor1.runs.training import train
 
     train(config)
     print(f"report: {args.out / 'report.html'}")

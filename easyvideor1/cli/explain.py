@@ -22,11 +22,11 @@ from easyvideor1.config import CacheConfig, DataConfig
 from easyvideor1.data.prompts import instruction
 from easyvideor1.data.schema import read_samples
 from easyvideor1.errors import DataError, UsageError
+from easyvideor1.jobs.pool import Pool, naming
 from easyvideor1.types import Clip, FrameSpec, Media, MediaKind, MediaPlan, Sample, VisionSpec
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.contact_sheet import contact_sheet
 from easyvideor1.video.sampling import plan_media
-from easyvideor1.video.workers import Worker, naming
 
 DEFAULTS = DataConfig(train=())
 
@@ -81,18 +81,13 @@ class Look:
 
 def _seen(sample: Sample, look: Look, *, deadline_s: float) -> list[tuple[MediaPlan, Clip]]:
     """The media of a sample, looked at in a process that may hang or die."""
-    if not sample.media:
-        return []
-    worker: Worker[Media, tuple[MediaPlan, Clip]] = Worker(look)
     seen = []
-    try:
+    with Pool(look, workers=1, deadline_s=deadline_s) as pool:
         for media in sample.media:
             try:
-                seen.append(worker.call(media, deadline_s=deadline_s))
+                seen.append(pool.call(media))
             except DataError as error:
                 raise naming(error, media.name) from None
-    finally:
-        worker.kill()
     return seen
 
 
@@ -113,7 +108,7 @@ def _prompt(sample: Sample, plans: list[MediaPlan], options: FrameOptions) -> di
         "id": sample.id,
         "where": sample.where,
         "problem_type": sample.problem_type,
-        "answer": sample.answer,
+        "gold": sample.gold,
         "text": instruction(sample, thinking=data.thinking, templates=data.templates),
         "prompt": None,
         "num_tokens": None,
@@ -154,7 +149,7 @@ def _write(answer: dict[str, Any], clips: list[Clip], out: Path) -> None:
 
 
 def _print(sample: Sample, answer: dict[str, Any], out: Path) -> None:
-    print(f"{sample.id} ({sample.where}), {sample.problem_type}, gold answer: {sample.answer}")
+    print(f"{sample.id} ({sample.where}), {sample.problem_type}, gold answer: {sample.gold}")
     tokens = f"{answer['num_tokens']} tokens, {answer['num_vision_tokens']} of them vision"
     print(tokens if answer["num_tokens"] else f"{answer['num_vision_tokens']} vision tokens")
     for media in answer["media"]:

@@ -10,9 +10,10 @@ import transformers
 
 from easyvideor1.config import RunConfig, load_config
 from easyvideor1.errors import UsageError
-from easyvideor1.report.folder import RunFolder
-from easyvideor1.train import checkpoint, lora
-from easyvideor1.train.model import load_model
+from easyvideor1.model import lora
+from easyvideor1.model.load import load_model
+from easyvideor1.records.folder import RunFolder
+from easyvideor1.train import checkpoint
 
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "*.pt", "*.pth", "*.gguf")
 """Files of the base model that the trained one replaces."""

@@ -11,9 +11,9 @@ from typing import get_args, get_type_hints
 
 from easyvideor1.config import CacheConfig, DataConfig, RunConfig, SourceConfig, load_config
 from easyvideor1.errors import UsageError
+from easyvideor1.jobs.worker import usable_cores
 from easyvideor1.types import FrameSpec, MediaKind, VisionSpec
 from easyvideor1.video.sampling import vision_spec
-from easyvideor1.video.workers import usable_cores
 
 DEFAULT_FAMILY: Mapping[str, object] = {
     "model_type": "qwen3_vl",

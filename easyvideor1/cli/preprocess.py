@@ -25,6 +25,8 @@ from easyvideor1.cli.frame_options import (
 )
 from easyvideor1.data.schema import read_samples
 from easyvideor1.errors import DataError, UsageError
+from easyvideor1.jobs.cluster import run_all_on_ray
+from easyvideor1.jobs.pool import run_all
 from easyvideor1.types import Media
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.codecs import CODECS
@@ -37,8 +39,6 @@ from easyvideor1.video.preprocess import (
     shard_of,
     store_all,
 )
-from easyvideor1.video.ray_tasks import run_all_on_ray
-from easyvideor1.video.workers import run_all
 
 LINE_EVERY_S = 10.0
 """Seconds between lines of progress where the output is not a terminal."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from easyvideor1.report.html import write_report
+from easyvideor1.report.page import write_report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -104,7 +104,7 @@ def _sample(row: Mapping[str, Any], *, where: str) -> Sample:
         id=str(row.get("id", where)),
         problem_type=str(row["problem_type"]),
         problem=_text(row.get("problem")),
-        answer=(read_response(answer).answer or answer).strip(),
+        gold=(read_response(answer).answer or answer).strip(),
         options=tuple(map(str, options)),
         where=where,
         extra={name: value for name, value in row.items() if name not in FIELDS},
@@ -169,7 +169,7 @@ def _test(data: Path, pool: RewardPool) -> int:
     table = Table("problem type", "rows", "gold", "other gold", "empty", "verdict")
     mistakes = []
     for problem_type, group in sorted(groups.items()):
-        golds = pool.score([(sample, _respond(sample.answer)) for sample in group])
+        golds = pool.score([(sample, _respond(sample.gold)) for sample in group])
         others = pool.score(
             [(sample, _respond(other)) for sample, other in zip(group, _shuffled(group), strict=True) if other]
         )
@@ -198,7 +198,7 @@ def _respond(answer: str) -> str:
 
 def _shuffled(group: Sequence[Sample]) -> list[str]:
     """For each sample the answer of the next one that answers differently; "" where all answer alike."""
-    answers = [sample.answer for sample in group]
+    answers = [sample.gold for sample in group]
     following = answers + answers
     return [
         next((other for other in following[place + 1 : place + len(answers)] if other != answer), "")

@@ -10,11 +10,11 @@ from typing import Any
 
 from easyvideor1.cli.frame_options import add_frame_arguments, frame_options
 from easyvideor1.errors import DataError, EasyVideoError, UsageError
+from easyvideor1.jobs.pool import Pool, naming
 from easyvideor1.types import Clip, FrameSpec, Media, MediaPlan, VisionSpec
 from easyvideor1.video.clip_file import write_clip
 from easyvideor1.video.decode import decode
 from easyvideor1.video.sampling import plan_media
-from easyvideor1.video.workers import Worker, naming
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,13 +50,11 @@ def run(args: argparse.Namespace) -> int:
     media = Media(kind=kind, path=args.file, start_s=args.start, end_s=args.end, fps=args.frames_fps)
     request = Request(media=media, spec=options.specs[kind], vision=options.vision, with_frames=args.action == "decode")
     # In a process of its own: a file that hangs or crashes the decoder ends with a verdict all the same.
-    worker: Worker[Request, tuple[MediaPlan, Clip | None]] = Worker(look)
     try:
-        plan, clip = worker.call(request, deadline_s=args.deadline_s)
+        with Pool(look, workers=1, deadline_s=args.deadline_s) as pool:
+            plan, clip = pool.call(request)
     except DataError as error:
         return _show(args, refused(naming(error, media.name)))
-    finally:
-        worker.kill()
     if clip is not None and args.out:
         _write(Path(args.out), clip)
     return _show(args, seen(plan, clip))

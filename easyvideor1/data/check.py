@@ -18,11 +18,11 @@ from typing import Literal
 from easyvideor1.config import CacheConfig
 from easyvideor1.data.schema import parse_row, rows_or_errors
 from easyvideor1.errors import DataError, EasyVideoError, UsageError
+from easyvideor1.jobs.pool import Outcome, naming, run_all
 from easyvideor1.types import Clip, FrameSpec, Media, MediaKind, MediaPlan, Sample, VisionSpec
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.preprocess import ONE_CORE_DECODE
 from easyvideor1.video.sampling import plan_media
-from easyvideor1.video.workers import Outcome, naming, run_all
 
 log = logging.getLogger(__name__)
 

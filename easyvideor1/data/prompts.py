@@ -9,7 +9,7 @@ import jinja2
 import jinja2.sandbox
 
 from easyvideor1.errors import DataError, UsageError
-from easyvideor1.problem_types import canonical, option_labels
+from easyvideor1.problem_types import option_labels
 from easyvideor1.types import Sample
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -29,7 +29,7 @@ def instruction(sample: Sample, *, thinking: bool, templates: str | Path | None 
         UsageError: a template does not compile or uses an unknown field.
     """
     environment = _environment(None if templates is None else Path(templates))
-    name = canonical(sample.problem_type).replace(" ", "_").replace("-", "_")
+    name = sample.problem_type.replace(" ", "_").replace("-", "_")
     try:
         template = environment.select_template([f"{name}.jinja", DEFAULT])
         return template.render(

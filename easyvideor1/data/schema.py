@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from easyvideor1.errors import DataError
-from easyvideor1.problem_types import canonical
 from easyvideor1.types import Media, MediaKind, Sample
 from easyvideor1.video.source import is_address
 
@@ -143,9 +142,9 @@ def parse_row(row: Mapping[str, Any], *, where: str, media_root: Path, source: s
     media = _media(row, where=where, media_root=media_root)
     return Sample(
         id=_id(row, where=where),
-        problem_type=canonical(_text(row, "problem_type", where=where)),
+        problem_type=_text(row, "problem_type", where=where),
         problem=problem,
-        answer=_answer(row, where=where),
+        gold=_answer(row, where=where),
         options=_options(row, where=where),
         media=_in_tag_order(problem, media, where=where),
         trajectories=_trajectories(row, where=where),

@@ -193,7 +193,7 @@ def as_sample(question: Question, plans: Sequence[MediaPlan]) -> Sample:
         id="lesson",
         problem_type=fields["problem_type"],
         problem=fields["problem"],
-        answer=fields["answer"],
+        gold=fields["answer"],
         options=tuple(fields["options"]),
         media=tuple(plan.media for plan in plans),
     )

@@ -72,5 +72,5 @@ def row(question: Question, *, kind: str) -> dict[str, Any]:
         "data_type": kind,
         "family": question.family,
         "options": list(question.options),
-        "answer": question.answer,
+        "answer": question.gold,
     }

@@ -23,8 +23,8 @@ HASTY_ANSWERS = {
 
 def careful(question: Question, rng: Random) -> str:
     """A response that reasons from what is seen and is right."""
-    conclusion = {"multiple choice": f" ({question.answer})", "boolean": f": {question.answer.lower()}"}
-    return response(f"{question.fact}{conclusion.get(question.problem_type, '')}.", question.answer)
+    conclusion = {"multiple choice": f" ({question.gold})", "boolean": f": {question.gold.lower()}"}
+    return response(f"{question.fact}{conclusion.get(question.problem_type, '')}.", question.gold)
 
 
 def bare(question: Question, rng: Random) -> str:
@@ -46,12 +46,12 @@ def _slip(question: Question, rng: Random) -> Question:
     if rng.random() > 0.25:
         return question
     if question.family == "count":
-        count = max(1, int(question.answer) + rng.choice((-1, 1)))
-        return replace(question, answer=str(count), fact=question.fact.replace(question.answer, str(count)))
+        count = max(1, int(question.gold) + rng.choice((-1, 1)))
+        return replace(question, gold=str(count), fact=question.fact.replace(question.gold, str(count)))
     if question.family == "when":
-        start, end = json.loads(question.answer)["time"]
+        start, end = json.loads(question.gold)["time"]
         rounded = float(int(start)), float(int(end) + 1)
-        return replace(question, answer=json.dumps({"time": rounded}))
+        return replace(question, gold=json.dumps({"time": rounded}))
     return question
 
 

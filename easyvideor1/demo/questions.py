@@ -31,7 +31,7 @@ class Question:
     """What it asks for: direction, colour, order, count, existence, when, sum, ..."""
     problem_type: str
     problem: str
-    answer: str
+    gold: str
     fact: str
     """What a careful look finds, as a sentence without its full stop."""
     options: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ def _events(rng: Random) -> Exam:
                 family="when",
                 problem_type="temporal grounding",
                 problem=f"When is the {thing.colour} shape visible?",
-                answer=json.dumps({"time": [thing.start_s, thing.end_s]}),
+                gold=json.dumps({"time": [thing.start_s, thing.end_s]}),
                 fact=f"The {thing.colour} one comes and goes",
             )
             for thing in rng.sample(things, 2)
@@ -184,7 +184,7 @@ def _crowd(rng: Random, *, duration_s: float) -> Exam:
             family="count",
             problem_type="numerical",
             problem="How many shapes are there?",
-            answer=str(count),
+            gold=str(count),
             fact=f"{count} {noun} there",
         ),
         _boolean("existence", f"Is there a {colour} shape?", is_true=is_there, fact=there),
@@ -212,7 +212,7 @@ def _sum(rng: Random) -> Question:
         family="sum",
         problem_type="numerical",
         problem=f"What is {left} + {right}?",
-        answer=total,
+        gold=total,
         fact=f"{left} + {right} is {total}",
     )
 
@@ -245,16 +245,14 @@ def _choice(rng: Random, *, family: str, problem: str, right: str, wrong: list[s
         family=family,
         problem_type="multiple choice",
         problem=problem,
-        answer=LETTERS[place],
+        gold=LETTERS[place],
         fact=fact,
         options=tuple(f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=True)),
     )
 
 
 def _boolean(family: str, problem: str, *, is_true: bool, fact: str) -> Question:
-    return Question(
-        family=family, problem_type="boolean", problem=problem, answer="Yes" if is_true else "No", fact=fact
-    )
+    return Question(family=family, problem_type="boolean", problem=problem, gold="Yes" if is_true else "No", fact=fact)
 
 
 def _scene(rng: Random, things: list[Thing], duration_s: float) -> Scene:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from easyvideor1.data.dataset import Example, mix_seed
 from easyvideor1.errors import DataError
+from easyvideor1.rollout.ask import ask_samples
 from easyvideor1.rollout.engine import Engine, Sampling
-from easyvideor1.types import Answer, Sample, Score, Scorer
+from easyvideor1.seeds import mix_seed
+from easyvideor1.types import Example, Sample, Score, ScoredResponse, Scorer
 
 
 def validate(
@@ -21,44 +22,39 @@ def validate(
     num_samples: int,
     seed: int,
     batch: int = 32,
-) -> Iterator[Answer]:
-    """Answers to all questions, batch by batch; only one batch of pixels is in memory.
+) -> Iterator[ScoredResponse]:
+    """Scored responses to all questions, batch by batch; only one batch of pixels is in memory.
 
     Args:
-        on_bad: is told what is wrong with a question that cannot be asked, which then has unscored answers and stays in
-            every denominator; None: the error is raised.
+        on_bad: is told what is wrong with a question that cannot be asked, whose responses are then unscored and stay
+            in every denominator; None: the error is raised.
         num_samples: further responses per question at temperature 1, beside the greedy one.
-        batch: questions answered at once.
+        batch: questions asked at once.
 
     Raises:
         DataError: see `on_bad`.
     """
-    greedy = Sampling(temperature=0.0, max_response_tokens=max_response_tokens)
-    sampled = Sampling(n=num_samples, max_response_tokens=max_response_tokens)
+    samplings = [Sampling(temperature=0.0, max_response_tokens=max_response_tokens)]
+    if num_samples:
+        samplings.append(Sampling(n=num_samples, max_response_tokens=max_response_tokens))
     for start in range(0, len(questions), batch):
-        examples: list[Example] = []
-        for question in questions[start : start + batch]:
-            try:
-                examples.append(prepare(question))
-            except DataError as error:
+        asked = ask_samples(
+            questions[start : start + batch],
+            samplings,
+            prepare=prepare,
+            engine=engine,
+            score=score,
+            seed=mix_seed(seed, start // batch),
+        )
+        for item in asked:
+            if item.error is not None:
                 if on_bad is None:
-                    raise
-                on_bad(error)
-                for draw in (None, *range(1, num_samples + 1)):
-                    yield Answer(sample=question, draw=draw, response="", score=Score.unscored(str(error)))
-        if not examples:
-            continue
-        answers = [
-            (example.sample, None, group[0])
-            for example, group in zip(examples, engine.generate(examples, greedy, seed=seed), strict=True)
-        ]
-        if num_samples:
-            groups = engine.generate(examples, sampled, seed=mix_seed(seed, start // batch))
-            answers += [
-                (example.sample, draw, rollout)
-                for example, group in zip(examples, groups, strict=True)
-                for draw, rollout in enumerate(group, start=1)
-            ]
-        scores = score([(sample, rollout.text, len(rollout.token_ids)) for sample, _, rollout in answers])
-        for (sample, draw, rollout), judged in zip(answers, scores, strict=True):
-            yield Answer(sample=sample, draw=draw, response=rollout.text, score=judged)
+                    raise item.error
+                on_bad(item.error)
+                unscored = Score.unscored(str(item.error))
+                for index in (None, *range(1, num_samples + 1)):
+                    yield ScoredResponse(sample=item.sample, index=index, response="", score=unscored)
+                continue
+            pairs = [pair for scored in item.scored for pair in zip(scored.rollouts, scored.scores, strict=True)]
+            for number, (rollout, judged) in enumerate(pairs):
+                yield ScoredResponse(sample=item.sample, index=number or None, response=rollout.text, score=judged)

@@ -7,20 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from easyvideor1.records.rollouts import spread
+from easyvideor1.records.stopwatch import PARTS, Part
 from easyvideor1.report.intervals import Estimate, accuracy, change
-from easyvideor1.report.metrics import PARTS, Part
-from easyvideor1.report.records import spread
 
-Row = Mapping[str, Any]
+Record = Mapping[str, Any]
 Series = list[tuple[int, float]]
 """(step, value) pairs in order."""
 
 ADVICE: dict[Part, str] = {
     "decode": "videos are being decoded while training waits; preprocess them into the frame cache first",
     "process": "turning frames into patches decides the speed; fewer or smaller frames help first",
-    "rollout": "sampling decides the speed; a faster engine or larger rollout.rows_per_batch helps first",
+    "rollout": "sampling decides the speed; a faster engine or larger rollout.responses_per_batch helps first",
     "reward": "scoring decides the speed; give the rewards more workers or a faster judge",
-    "update": "the gradient decides the speed; larger packed rows (train.tokens_per_row) or more devices help first",
+    "update": "the gradient decides the speed; larger packs (train.tokens_per_pack) or more devices help first",
     "sync": "handing the weights to the sampler decides the speed; update less often or sync within the process",
     "validate": "validation takes more than training; validate less often or on fewer questions",
     "checkpoint": "writing checkpoints takes more than training; write them less often",
@@ -60,37 +60,37 @@ class Scoreboard:
 class ChangedAnswer:
     """A validation question whose greedy answer got better or worse."""
 
-    first: Row
-    last: Row
+    first: Record
+    last: Record
     is_better: bool
 
 
-def series(rows: Iterable[Row]) -> dict[str, Series]:
+def series(records: Iterable[Record]) -> dict[str, Series]:
     """Each metric over the steps; values that were not finite are left out.
 
     >>> series([{"step": 1, "a": 0.5}, {"step": 2, "a": None}, {"step": 3, "a": 1.0}])
     {'a': [(1, 0.5), (3, 1.0)]}
     """
     found: dict[str, Series] = {}
-    for row in rows:
-        for name, value in row.items():
+    for record in records:
+        for name, value in record.items():
             if name != "step" and isinstance(value, (int, float)) and math.isfinite(value):
-                found.setdefault(name, []).append((row["step"], value))
+                found.setdefault(name, []).append((record["step"], value))
     return found
 
 
-def answer_accuracy(row: Row) -> float:
+def answer_accuracy(record: Record) -> float:
     """Accuracy of one answer in [0, 1]; an unscored one is wrong, so that everybody counts."""
-    if row.get("status") != "scored":
+    if record.get("status") != "scored":
         return 0.0
-    value = row.get("parts", {}).get("accuracy", row.get("value"))
+    value = record.get("parts", {}).get("accuracy", record.get("value"))
     return min(1.0, max(0.0, float(value))) if value is not None else 0.0
 
 
-def scoreboard(rows: Sequence[Row], *, is_greedy: bool) -> Scoreboard | None:
+def scoreboard(records: Sequence[Record], *, is_greedy: bool) -> Scoreboard | None:
     """Compare the first with the last validation by their greedy or by their sampled answers; None without both."""
-    chosen = [row for row in rows if (row.get("kind") == "greedy") == is_greedy]
-    steps = sorted({row["step"] for row in chosen})
+    chosen = [record for record in records if (record.get("kind") == "greedy") == is_greedy]
+    steps = sorted({record["step"] for record in chosen})
     if len(steps) < 2:
         return None
     first, last = (_by_question(chosen, step=step) for step in (steps[0], steps[-1]))
@@ -107,7 +107,7 @@ def scoreboard(rows: Sequence[Row], *, is_greedy: bool) -> Scoreboard | None:
         names = sorted({str(first[key][0].get(field)) for key in ids})
         return [compare(name, [key for key in ids if str(first[key][0].get(field)) == name]) for name in names]
 
-    compared = [row for key in ids for row in first[key] + last[key]]
+    compared = [record for key in ids for record in first[key] + last[key]]
     return Scoreboard(
         first_step=steps[0],
         last_step=steps[-1],
@@ -116,27 +116,27 @@ def scoreboard(rows: Sequence[Row], *, is_greedy: bool) -> Scoreboard | None:
         by_modality=by("modality"),
         by_source=by("source"),
         draws=max(len(last[key]) for key in ids),
-        num_unscored=sum(row.get("status") != "scored" for row in compared),
+        num_unscored=sum(record.get("status") != "scored" for record in compared),
         num_unpaired=len(first.keys() ^ last.keys()),
     )
 
 
-def validation_series(rows: Iterable[Row]) -> dict[str, Series]:
+def validation_series(records: Iterable[Record]) -> dict[str, Series]:
     """Mean accuracy of every validation, "greedy" and "sampled"."""
     values: dict[str, dict[int, list[float]]] = {}
-    for row in rows:
-        kind = "greedy" if row.get("kind") == "greedy" else "sampled"
-        values.setdefault(kind, {}).setdefault(row["step"], []).append(answer_accuracy(row))
+    for record in records:
+        kind = "greedy" if record.get("kind") == "greedy" else "sampled"
+        values.setdefault(kind, {}).setdefault(record["step"], []).append(answer_accuracy(record))
     return {
         kind: [(step, math.fsum(found) / len(found)) for step, found in sorted(steps.items())]
         for kind, steps in values.items()
     }
 
 
-def changed_answers(rows: Sequence[Row]) -> list[ChangedAnswer]:
+def changed_answers(records: Sequence[Record]) -> list[ChangedAnswer]:
     """Greedy answers that got better or worse between the first and the last validation, largest change first."""
-    greedy = [row for row in rows if row.get("kind") == "greedy"]
-    steps = sorted({row["step"] for row in greedy})
+    greedy = [record for record in records if record.get("kind") == "greedy"]
+    steps = sorted({record["step"] for record in greedy})
     if len(steps) < 2:
         return []
     first, last = (_by_question(greedy, step=step) for step in (steps[0], steps[-1]))
@@ -148,18 +148,18 @@ def changed_answers(rows: Sequence[Row]) -> list[ChangedAnswer]:
     return [answer for _, _, answer in sorted(found, key=lambda item: item[:2])]
 
 
-def pick_rollouts(rows: Sequence[Row], *, most: int) -> list[Row]:
+def pick_rollouts(records: Sequence[Record], *, most: int) -> list[Record]:
     """Up to `most` rollouts in order of steps: every problem type has its share, spread over the whole run."""
-    by_type: dict[str, list[Row]] = {}
-    for row in rows:
-        by_type.setdefault(str(row.get("problem_type")), []).append(row)
-    picked: list[Row] = []
+    by_type: dict[str, list[Record]] = {}
+    for record in records:
+        by_type.setdefault(str(record.get("problem_type")), []).append(record)
+    picked: list[Record] = []
     # Rarest type first: what it cannot fill goes to the others.
     queue = sorted(by_type.values(), key=len)
     for index, found in enumerate(queue):
         share = math.ceil((most - len(picked)) / (len(queue) - index))
         picked += [found[i] for i in spread(len(found), share)]
-    return sorted(picked[:most], key=lambda row: row["step"])
+    return sorted(picked[:most], key=lambda record: record["step"])
 
 
 def mean_times(metrics: Mapping[str, Series]) -> dict[Part, float]:
@@ -187,13 +187,13 @@ def _num_timed_steps(metrics: Mapping[str, Series]) -> int:
     return max((len(found) for name, found in metrics.items() if name.startswith("time/")), default=0)
 
 
-def _by_question(rows: Iterable[Row], *, step: int) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        if row["step"] == step:
-            found.setdefault(str(row.get("id")), []).append(row)
+def _by_question(records: Iterable[Record], *, step: int) -> dict[str, list[Record]]:
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        if record["step"] == step:
+            found.setdefault(str(record.get("id")), []).append(record)
     return found
 
 
-def _mean_accuracy(rows: Sequence[Row]) -> float:
-    return math.fsum(map(answer_accuracy, rows)) / len(rows)
+def _mean_accuracy(records: Sequence[Record]) -> float:
+    return math.fsum(map(answer_accuracy, records)) / len(records)

@@ -110,7 +110,7 @@ class Judge:
     def judge(self, candidates: Sequence[Candidate]) -> list[Score]:
         """Accuracy of each answer: preferences compared in pairs with their reference, all others graded."""
         judges = [
-            self._compare_one if canonical(candidate.sample.problem_type) == "preference" else self._grade_one
+            self._compare_one if candidate.sample.problem_type == "preference" else self._grade_one
             for candidate in candidates
         ]
         return self._all(judges, candidates)
@@ -128,7 +128,7 @@ class Judge:
 
     def try_out(self) -> None:
         """Ask about one right and one wrong answer; raises UsageError where the judge cannot tell them apart."""
-        sample = Sample(id="try-out", problem_type="open-ended", problem="What is 2 + 2?", answer="4")
+        sample = Sample(id="try-out", problem_type="open-ended", problem="What is 2 + 2?", gold="4")
         right, wrong = self.grade(
             [Candidate(sample=sample, answer="4"), Candidate(sample=sample, answer="a green boat")]
         )
@@ -164,14 +164,14 @@ class Judge:
 
     async def _grade_one(self, session: _Session, candidate: Candidate) -> float:
         text = (
-            f"Question:\n{candidate.sample.problem}\n\nReference answer:\n{candidate.sample.answer}\n\n"
+            f"Question:\n{candidate.sample.problem}\n\nReference answer:\n{candidate.sample.gold}\n\n"
             f"Candidate:\n{_fenced(candidate.answer)}"
         )
         reply = await self._ask(session, system=_GRADE, text=text)
         return int(_verdict(reply, _GRADE_VERDICT)) / 10
 
     async def _compare_one(self, session: _Session, candidate: Candidate) -> float:
-        answers = [_fenced(candidate.answer), _fenced(candidate.sample.answer)]
+        answers = [_fenced(candidate.answer), _fenced(candidate.sample.gold)]
         texts = [
             f"Question:\n{candidate.sample.problem}\n\nFirst answer:\n{first}\n\nSecond answer:\n{second}"
             for first, second in (answers, answers[::-1])

@@ -6,36 +6,27 @@ and nothing else. No worker starts before the first response that needs one.
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import selectors
-import subprocess
-import sys
 import threading
-import time
-from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from easyvideor1.config import RewardConfig
-from easyvideor1.errors import RunError, UsageError
-from easyvideor1.problem_types import canonical
+from easyvideor1.errors import DataError, UsageError
+from easyvideor1.jobs.pool import Pool
 from easyvideor1.rewards import router
+from easyvideor1.rewards.grader import Grader, Heavy, without_content
 from easyvideor1.rewards.judge import Candidate, Judge
 from easyvideor1.rewards.parse import MAX_ANSWER_CHARS, Response, read_response
 from easyvideor1.rewards.parts import overlong_part
 from easyvideor1.rewards.registry import REGISTRY, register_places
-from easyvideor1.rewards.wire import read_score, write_item
 from easyvideor1.types import Sample, Score
 
 Item = tuple[Sample, str] | tuple[Sample, str, int]
 """Sample, response text and, where the length counts, the response's tokens."""
 
-START_UP_S = 600.0
-"""Time for a worker's imports; an item's own deadline runs from when a ready worker gets it."""
 RECYCLE_AFTER = 2000
 """Items after which a worker is replaced, because symbolic algebra caches without bound."""
 ALARM_FRAC = 0.001
@@ -81,9 +72,9 @@ class RewardPool:
         self._weights, self._thinking = dict(weights), thinking
         self._max_tokens, self._buffer_tokens = max_response_tokens, overlong_buffer_tokens
         self._max_workers, self._deadline_s, self._memory_bytes = workers, deadline_s, memory_bytes
-        self._sandbox, self._judge = list(sandbox), judge
+        self._sandbox, self._judge = tuple(sandbox), judge
         self._is_judge_tried = False
-        self._workers: list[_Worker] = []
+        self._workers: Pool[Heavy, Score] | None = None
         self._lock = threading.Lock()
         self.unscored: Counter[str] = Counter()
         """Reason -> responses that could not be judged, over the life of the pool."""
@@ -130,19 +121,20 @@ class RewardPool:
         """
         with self._lock:
             scores: list[Score | None] = [None] * len(items)
-            heavy: dict[int, _Message] = {}
+            heavy: list[Heavy] = []
             judged: dict[int, Response] = {}
             for index, item in enumerate(items):
                 overlong = self._overlong(item)
                 if self._is_for_judge(item[0]):
                     judged[index] = read_response(item[1])
                 elif router.is_heavy(item[0]):
-                    line = json.dumps(write_item(item[0], item[1], overlong=overlong))
-                    heavy[index] = _Message(canonical(item[0].problem_type), line)
+                    sample = without_content(item[0])
+                    heavy.append(Heavy(number=index, sample=sample, text=item[1], overlong=overlong))
                 else:
                     scores[index] = self._score_here(item, overlong)
             if heavy:
-                self._score_in_workers(heavy, items, scores)
+                for index, score in self._score_in_workers(heavy):
+                    scores[index] = score
             if self._judge is not None and judged:
                 for index, score in self._judge_all(self._judge, judged, items).items():
                     scores[index] = score
@@ -150,9 +142,9 @@ class RewardPool:
 
     def close(self) -> None:
         """End all workers."""
-        for worker in self._workers:
-            worker.kill()
-        self._workers.clear()
+        if self._workers is not None:
+            self._workers.close()
+            self._workers = None
 
     def __enter__(self) -> Self:
         return self
@@ -171,7 +163,7 @@ class RewardPool:
             raise UsageError(f"reward.weights names the part '{name}', which no score has; {hint}")
 
     def _is_for_judge(self, sample: Sample) -> bool:
-        return self._judge is not None and canonical(sample.problem_type) in self._judge.problem_types
+        return self._judge is not None and sample.problem_type in self._judge.problem_types
 
     def _judge_all(self, judge: Judge, judged: Mapping[int, Response], items: Sequence[Item]) -> dict[int, Score]:
         """Scores by the judge; what holds no answer is 0 without asking it."""
@@ -213,92 +205,40 @@ class RewardPool:
             log.warning("%s: scoring failed", item[0].id, exc_info=True)
             return Score.unscored(f"{type(error).__name__}: {error}"[:500])
 
-    def _score_in_workers(
-        self, heavy: Mapping[int, _Message], items: Sequence[Item], scores: list[Score | None]
-    ) -> None:
-        waiting = deque(heavy)
-        with selectors.DefaultSelector() as selector:
-            for worker in self._workers:
-                selector.register(worker.stdout, selectors.EVENT_READ, worker)
-            try:
-                while waiting or any(worker.number is not None for worker in self._workers):
-                    self._hand_out(waiting, heavy, selector)
-                    self._collect(selector, items, scores)
-            except BaseException:  # an interrupt too: half-done work must not answer the next batch
-                self.close()
-                raise
+    def _score_in_workers(self, heavy: Sequence[Heavy]) -> Iterator[tuple[int, Score]]:
+        """(place in the batch, score) of each response, as they come.
 
-    def _hand_out(self, waiting: deque[int], heavy: Mapping[int, _Message], selector: selectors.BaseSelector) -> None:
-        """Give every idle worker an item, and start workers while there are more items than workers at work."""
-        for worker in self._workers:
-            if not (waiting and worker.is_ready and worker.number is None):
-                continue
-            message = heavy[waiting[0]]
-            if message.problem_type in worker.warm:
-                worker.send(waiting.popleft(), message.item, deadline_s=self._deadline_s)
+        Raises:
+            UsageError: a function of the user's cannot be loaded, or a weight names a part that a response lacks.
+            RunError: a worker cannot even start.
+        """
+        if self._workers is None:
+            self._workers = Pool(
+                self._grader(),
+                workers=self._max_workers,
+                deadline_s=self._deadline_s,
+                memory_bytes=self._memory_bytes,
+                recycle_after=RECYCLE_AFTER,
+            )
+        for outcome in self._workers.run(heavy):
+            self._note_time(outcome.wall_s, outcome.item.sample.id)
+            if outcome.result is not None:
+                yield outcome.item.number, outcome.result
+            elif isinstance(outcome.error, DataError):
+                yield outcome.item.number, Score.unscored(outcome.error.problem)
             else:
-                worker.warm_up(message.problem_type)
-        at_work = sum(worker.number is not None for worker in self._workers)
-        wanted = min(self._max_workers, at_work + len(waiting))
-        while len(self._workers) < wanted:
-            self._start_worker((), selector)
+                assert outcome.error is not None
+                raise outcome.error
 
-    def _collect(self, selector: selectors.BaseSelector, items: Sequence[Item], scores: list[Score | None]) -> None:
-        """Wait for the next message or deadline, and take what came."""
-        wait_s = min((worker.kill_at_s for worker in self._workers), default=0.0) - time.monotonic()
-        ready = {id(key.data) for key, _ in selector.select(timeout=max(0.0, min(wait_s, 3600.0)))}
-        for worker in list(self._workers):
-            if id(worker) in ready:
-                self._receive(worker, selector, items, scores)
-            elif time.monotonic() >= worker.kill_at_s:
-                if not worker.is_ready:
-                    raise RunError(f"a reward worker did not start within {START_UP_S:g} s")
-                scores[worker.take()] = Score.unscored(f"no result within {self._deadline_s:g} s")
-                self._replace(worker, selector)
-
-    def _receive(
-        self, worker: _Worker, selector: selectors.BaseSelector, items: Sequence[Item], scores: list[Score | None]
-    ) -> None:
-        is_open = worker.read()
-        for message in worker.messages():
-            if "ready" in message:
-                worker.is_ready, worker.kill_at_s = True, float("inf")
-                continue
-            number = worker.take()
-            assert number == message["number"], (number, message["number"])
-            scores[number] = read_score(message["score"])
-            self._note_time(message["wall_s"], items[number][0].id)
-        if not is_open:
-            if not worker.is_ready:
-                raise RunError("a reward worker ended before it was ready; its error output says why")
-            if worker.number is not None:
-                scores[worker.take()] = Score.unscored(f"the process that judged it died ({worker.end_of_life()})")
-            self._replace(worker, selector)
-        elif worker.number is None and worker.num_done >= RECYCLE_AFTER:
-            self._replace(worker, selector)
-
-    def _replace(self, worker: _Worker, selector: selectors.BaseSelector) -> None:
-        """End a worker and start another at once, so that it is up when the next batch comes."""
-        selector.unregister(worker.stdout)
-        worker.kill()
-        self._workers.remove(worker)
-        self._start_worker(worker.warm, selector)
-
-    def _start_worker(self, warm: Iterable[str], selector: selectors.BaseSelector) -> None:
-        worker = _Worker(self._settings(), warm=warm)
-        self._workers.append(worker)
-        selector.register(worker.stdout, selectors.EVENT_READ, worker)
-
-    def _settings(self) -> dict[str, Any]:
-        return {
-            "weights": self._weights,
-            "thinking": self._thinking,
-            "deadline_s": self._deadline_s,
-            "memory_bytes": self._memory_bytes,
-            "sandbox": self._sandbox,
-            "rewards": {name: place for (kind, name), place in REGISTRY.places.items() if kind == "reward"},
-            "parts": {name: place for (kind, name), place in REGISTRY.places.items() if kind == "part"},
-        }
+    def _grader(self) -> Grader:
+        return Grader(
+            weights=self._weights,
+            thinking=self._thinking,
+            rewards={name: place for (kind, name), place in REGISTRY.places.items() if kind == "reward"},
+            parts={name: place for (kind, name), place in REGISTRY.places.items() if kind == "part"},
+            sandbox=self._sandbox,
+            deadline_s=self._deadline_s,
+        )
 
     def _note_time(self, wall_s: float, sample_id: str) -> None:
         self.slowest = sorted([*self.slowest, (wall_s, sample_id)], reverse=True)[:SLOWEST_KEPT]
@@ -311,84 +251,3 @@ class RewardPool:
         if reasons.total() > ALARM_FRAC * len(done):
             log.warning("%d of %d responses unscored: %s", reasons.total(), len(done), dict(reasons.most_common(3)))
         return done
-
-
-@dataclass(frozen=True, slots=True)
-class _Message:
-    """A response on its way to a worker."""
-
-    problem_type: str
-    item: str
-    """As JSON."""
-
-
-class _Worker:
-    """A process that judges, and the item it has in hand."""
-
-    def __init__(self, settings: Mapping[str, Any], *, warm: Iterable[str]) -> None:
-        # One thread each: the workers share the cores with the training.
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "easyvideor1.rewards.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._stdin, self.stdout = self._process.stdin, self._process.stdout
-        self._unread = bytearray()
-        self.is_ready = False
-        self.warm = set(warm)
-        """Problem types whose imports are done."""
-        self.number: int | None = None
-        self.num_done = 0
-        self.kill_at_s = time.monotonic() + START_UP_S
-        self._write(json.dumps({**settings, "warm_up": sorted(self.warm)}))
-
-    def warm_up(self, problem_type: str) -> None:
-        """Let the process import what a type needs; it is ready again when it says so."""
-        self.warm.add(problem_type)
-        self.is_ready, self.kill_at_s = False, time.monotonic() + START_UP_S
-        self._write(json.dumps({"warm_up": problem_type}))
-
-    def send(self, number: int, item: str, *, deadline_s: float) -> None:
-        """Hand over an item; its clock starts now."""
-        self.number, self.kill_at_s = number, time.monotonic() + deadline_s
-        self._write(f'{{"number": {number}, "item": {item}}}')
-
-    def take(self) -> int:
-        """The number of the item in hand, which then is in hand no longer."""
-        assert self.number is not None
-        number, self.number, self.kill_at_s = self.number, None, float("inf")
-        self.num_done += 1
-        return number
-
-    def read(self) -> bool:
-        """Take in what the process wrote; False at the end of its output."""
-        chunk = os.read(self.stdout.fileno(), 1 << 20)
-        self._unread += chunk
-        return bool(chunk)
-
-    def messages(self) -> list[dict[str, Any]]:
-        """The complete messages read so far."""
-        *lines, rest = self._unread.split(b"\n")
-        self._unread = bytearray(rest)
-        return [json.loads(line) for line in lines]
-
-    def end_of_life(self) -> str:
-        code = self._process.wait(timeout=10)
-        return f"signal {-code}" if code < 0 else f"exit code {code}"
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._stdin.close()
-        self.stdout.close()
-
-    def _write(self, line: str) -> None:
-        try:
-            self._stdin.write(line.encode() + b"\n")
-            self._stdin.flush()
-        except BrokenPipeError:
-            pass  # it died; the end of its output tells the same to the reader

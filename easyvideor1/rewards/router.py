@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from easyvideor1.errors import DataError, UsageError
-from easyvideor1.problem_types import canonical
 from easyvideor1.rewards.parse import Response, read_response
 from easyvideor1.rewards.parts import format_part
 from easyvideor1.rewards.registry import REGISTRY, RewardFunction
@@ -63,7 +62,7 @@ def score(
         UsageError: a weight names a part that this response does not have.
     """
     response = read_response(text)
-    own_reward = REGISTRY.rewards.get(canonical(sample.problem_type))
+    own_reward = REGISTRY.rewards.get(sample.problem_type)
     judged = _by_own_reward(own_reward, sample, text) if own_reward else _by_task(sample, response)
     if not judged.is_scored:
         return judged
@@ -106,14 +105,14 @@ def _by_task(sample: Sample, response: Response) -> Score:
 def _gold(sample: Sample) -> Any:
     """The gold answer of a sample, read once for all responses to it."""
     try:
-        return _read_gold(canonical(sample.problem_type), sample.answer, sample.options)
+        return _read_gold(sample.problem_type, sample.gold, sample.options)
     except DataError:
         return task_of(sample).read_gold(sample)  # raises again, with the place of the row
 
 
 @functools.lru_cache(maxsize=128)
 def _read_gold(problem_type: str, answer: str, options: tuple[str, ...]) -> Any:
-    sample = Sample(id="", problem_type=problem_type, problem="", answer=answer, options=options)
+    sample = Sample(id="", problem_type=problem_type, problem="", gold=answer, options=options)
     return TASKS[problem_type].read_gold(sample)
 
 
@@ -141,7 +140,7 @@ def unreadable(response: Response, *, max_chars: int) -> str:
 
 def task_of(sample: Sample) -> Task:
     """The task of a sample's problem type; DataError with the nearest name for an unknown type."""
-    name = canonical(sample.problem_type)
+    name = sample.problem_type
     if name in TASKS:
         return TASKS[name]
     known = sorted({*TASKS, *REGISTRY.rewards})
@@ -158,13 +157,13 @@ def task_of(sample: Sample) -> Task:
 def check(samples: Iterable[Sample]) -> None:
     """Make sure that every sample can be judged; raises DataError at the first unknown type or unreadable gold."""
     for sample in samples:
-        if canonical(sample.problem_type) not in REGISTRY.rewards:
+        if sample.problem_type not in REGISTRY.rewards:
             task_of(sample).read_gold(sample)
 
 
 def is_heavy(sample: Sample) -> bool:
     """True where judging may take long or runs code of the user's, so that it belongs into a killable process."""
-    return canonical(sample.problem_type) in REGISTRY.rewards or bool(REGISTRY.parts) or task_of(sample).is_heavy
+    return sample.problem_type in REGISTRY.rewards or bool(REGISTRY.parts) or task_of(sample).is_heavy
 
 
 def _weighted(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
@@ -187,8 +186,9 @@ _FIRST_USES = {"math": (r"(x + 1)^2 \sin x", r"x^2 \sin x + 2x \sin x + \sin x")
 """Problem type -> a gold and an answer that make it import everything it ever needs."""
 
 
+@functools.cache
 def warm_up(problem_type: str) -> None:
     """Import what a type needs by judging an answer, so that the first response of a worker is not late."""
     if problem_type in _FIRST_USES:
         gold, answer = _FIRST_USES[problem_type]
-        score(Sample(id="", problem_type=problem_type, problem="", answer=gold), f"<answer>{answer}</answer>")
+        score(Sample(id="", problem_type=problem_type, problem="", gold=gold), f"<answer>{answer}</answer>")

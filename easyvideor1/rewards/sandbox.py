@@ -26,7 +26,7 @@ def sandbox_reward(command: Sequence[str], *, timeout_s: float) -> Callable[[Sam
         request = {
             "id": sample.id,
             "problem": sample.problem,
-            "answer": sample.answer,
+            "answer": sample.gold,
             "code": code_in(response.answer),
             "extra": dict(sample.extra),
         }

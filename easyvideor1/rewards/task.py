@@ -30,7 +30,7 @@ class Task:
 
 def bad_gold(sample: Sample, problem: str) -> DataError:
     """The error for a gold answer that no response could be compared with."""
-    shown = sample.answer if len(sample.answer) <= 80 else sample.answer[:77] + "..."
+    shown = sample.gold if len(sample.gold) <= 80 else sample.gold[:77] + "..."
     return DataError(
         f"{problem}, got {shown!r}",
         where=sample.where or sample.id,

@@ -1,4 +1,4 @@
-"""What a rollout engine is: examples in, n rollouts per example out."""
+"""What a rollout engine is: requests in, the rollouts of each request out."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from easyvideor1.data.dataset import Example
-from easyvideor1.types import Rollout
+from easyvideor1.types import Example, Rollout
 
 if TYPE_CHECKING:
     from torch import nn
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How responses are drawn."""
+    """How responses are sampled."""
 
     n: int = 1
     """Responses per prompt."""
@@ -29,14 +28,22 @@ class Sampling:
         return self.temperature == 0.0
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Request:
+    """A prompt and the responses that are wanted for it."""
+
+    example: Example
+    sampling: Sampling
+
+
 class Engine(Protocol):
     """Generates responses. Vision tokens are never sampled; log-probs are those of the full distribution."""
 
     banned_hits: int
     """How often the most likely next token was a banned vision token, since the engine was made."""
 
-    def generate(self, examples: Sequence[Example], sampling: Sampling, *, seed: int) -> list[tuple[Rollout, ...]]:
-        """n rollouts for each example, in order; the same arguments and weights give the same rollouts."""
+    def generate(self, requests: Sequence[Request], *, seed: int) -> list[tuple[Rollout, ...]]:
+        """The rollouts of each request, in order; the same arguments and weights give the same rollouts."""
         ...
 
     def load_weights(self, model: nn.Module, *, version: int) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from easyvideor1.data.dataset import Example
-from easyvideor1.rollout.engine import Sampling
-from easyvideor1.types import Rollout, StopReason
+from easyvideor1.rollout.engine import Request, Sampling
+from easyvideor1.types import Example, Rollout, StopReason
 
 Script = Callable[[Example, int, int], str]
 """(example, index of the rollout in its group, seed) -> response text."""
@@ -22,10 +21,13 @@ class FakeEngine:
         self._version = 0
         self.banned_hits = 0
 
-    def generate(self, examples: Sequence[Example], sampling: Sampling, *, seed: int) -> list[tuple[Rollout, ...]]:
+    def generate(self, requests: Sequence[Request], *, seed: int) -> list[tuple[Rollout, ...]]:
         return [
-            tuple(self._rollout(self._script(example, index, seed), sampling) for index in range(sampling.n))
-            for example in examples
+            tuple(
+                self._rollout(self._script(request.example, index, seed), request.sampling)
+                for index in range(request.sampling.n)
+            )
+            for request in requests
         ]
 
     def _rollout(self, text: str, sampling: Sampling) -> Rollout:

@@ -1,7 +1,7 @@
-"""What becomes of a group between sampling and update: a stored trajectory put into it, or the group dropped.
+"""What becomes of a group between sampling and update: an offline trajectory put into it, or the group dropped.
 
 Everything here is a pure function. The order for each prompt is: `num_sampled` rollouts, their scores,
-`takes_stored`, `with_stored`, and for recipes that drop groups `has_signal` within `fill`.
+`takes_offline`, `with_offline`, and for algorithms that drop groups `has_signal` within `fill`.
 """
 
 from __future__ import annotations
@@ -10,37 +10,37 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from easyvideor1.config import MixConfig
+from easyvideor1.config import OfflineConfig
 from easyvideor1.types import Group, Rollout, Score
 
 Item = TypeVar("Item")
 
 
-def num_sampled(n: int, *, has_stored: bool, mix: MixConfig) -> int:
-    """How many rollouts the policy samples for a prompt: n, or n - 1 where the last place is a stored trajectory's.
+def num_sampled(n: int, *, has_offline: bool, offline: OfflineConfig) -> int:
+    """How many rollouts the policy samples for a prompt: n, or n - 1 where the last place is an offline trajectory's.
 
     With a threshold all n are sampled, since whether the last is replaced depends on their scores.
 
-    >>> num_sampled(8, has_stored=True, mix=MixConfig(enable=True))
+    >>> num_sampled(8, has_offline=True, offline=OfflineConfig(enable=True))
     7
     """
-    return n - 1 if mix.enable and has_stored and mix.accuracy_threshold is None else n
+    return n - 1 if offline.enable and has_offline and offline.accuracy_threshold is None else n
 
 
-def takes_stored(scores: Sequence[Score], *, mix: MixConfig) -> bool:
-    """Whether a group whose sampled rollouts have these scores gets a stored trajectory.
+def takes_offline(scores: Sequence[Score], *, offline: OfflineConfig) -> bool:
+    """Whether a group whose sampled rollouts have these scores gets an offline trajectory.
 
     Always without a threshold; with one, where the mean accuracy of the scored rollouts is below it. A group with
     no scored rollout is left alone: nothing says that it needs help.
     """
-    if not mix.enable or mix.accuracy_threshold is None:
-        return mix.enable
+    if not offline.enable or offline.accuracy_threshold is None:
+        return offline.enable
     accuracies = [score.parts["accuracy"] for score in scores if score.is_scored]
-    return bool(accuracies) and sum(accuracies) / len(accuracies) < mix.accuracy_threshold
+    return bool(accuracies) and sum(accuracies) / len(accuracies) < offline.accuracy_threshold
 
 
-def with_stored(group: Group, *, stored: Rollout, score: Score, n: int) -> Group:
-    """The group of n with a stored trajectory in the last place: added to n - 1 rollouts, or instead of the last of n.
+def with_offline(group: Group, *, trajectory: Rollout, score: Score, n: int) -> Group:
+    """The group of n with an offline trajectory in the last place: beside n - 1 rollouts, or instead of the last of n.
 
     Raises:
         ValueError: the group is not scored, or holds neither n nor n - 1 rollouts.
@@ -50,7 +50,7 @@ def with_stored(group: Group, *, stored: Rollout, score: Score, n: int) -> Group
             f"sample '{group.prompt.sample.id}': a group of {n} is to be mixed, it has {len(group.rollouts)} "
             f"rollouts and {len(group.scores)} scores"
         )
-    return replace(group, rollouts=(*group.rollouts[: n - 1], stored), scores=(*group.scores[: n - 1], score))
+    return replace(group, rollouts=(*group.rollouts[: n - 1], trajectory), scores=(*group.scores[: n - 1], score))
 
 
 def has_signal(group: Group) -> bool:
@@ -61,40 +61,40 @@ def has_signal(group: Group) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Filled(Generic[Item]):
-    """What `fill` gathered for a step."""
+    """What `fill` brought together for a step."""
 
     kept: list[Item]
-    num_drawn: int
-    """Items drawn in all, the dropped ones included."""
+    num_taken: int
+    """Items taken in all, the dropped ones included."""
     num_rounds: int
     """Rounds after the first."""
 
     @property
     def dropped_frac(self) -> float:
-        return 1 - len(self.kept) / self.num_drawn if self.num_drawn else 0.0
+        return 1 - len(self.kept) / self.num_taken if self.num_taken else 0.0
 
 
 def fill(
-    draw: Callable[[int], Sequence[Item]], *, wanted: int, max_rounds: int, keeps: Callable[[Item], bool]
+    take: Callable[[int], Sequence[Item]], *, wanted: int, max_rounds: int, keeps: Callable[[Item], bool]
 ) -> Filled[Item]:
-    """Draw items until `wanted` of them are kept, or the rounds are used up.
+    """Take items until `wanted` of them are kept, or the rounds are used up.
 
-    Each round draws exactly as many as are missing, so nothing that is kept is ever thrown away, and every prompt of
-    the data's order is drawn once per pass, whatever became of those before it: what a prompt's own rollouts look
+    Each round takes exactly as many as are missing, so nothing that is kept is ever thrown away, and every prompt of
+    the data's order is taken once per pass, whatever became of those before it: what a prompt's own rollouts look
     like decides whether it trains, not its place or its neighbours. The only state is how far the order was read,
     which a checkpoint of the cursor holds.
 
     Args:
-        draw: the next k items (groups, sampled and scored), in the data's order.
+        take: the next k items (groups, sampled and scored), in the data's order.
         wanted: items to keep.
-        max_rounds: most draws after the first.
+        max_rounds: most rounds after the first.
         keeps: whether an item is kept.
     """
     kept: list[Item] = []
-    num_drawn, num_rounds = 0, -1
+    num_taken, num_rounds = 0, -1
     while len(kept) < wanted and num_rounds < max_rounds:
-        drawn = draw(wanted - len(kept))
-        num_drawn += len(drawn)
+        taken = take(wanted - len(kept))
+        num_taken += len(taken)
         num_rounds += 1
-        kept += [item for item in drawn if keeps(item)]
-    return Filled(kept=kept, num_drawn=num_drawn, num_rounds=num_rounds)
+        kept += [item for item in taken if keeps(item)]
+    return Filled(kept=kept, num_taken=num_taken, num_rounds=num_rounds)

@@ -11,24 +11,24 @@ import torch
 from torch import nn
 from transformers import DynamicCache, GenerationConfig, LogitsProcessor, LogitsProcessorList
 
-from easyvideor1.data.dataset import Example, mix_seed
 from easyvideor1.data.encode import Encoder, join_inputs
-from easyvideor1.rollout.engine import Sampling
-from easyvideor1.types import Prompt, Rollout, StopReason
+from easyvideor1.rollout.engine import Request, Sampling
+from easyvideor1.seeds import mix_seed
+from easyvideor1.types import Example, Prompt, Rollout, StopReason
 
 
 class HFEngine:
     """Samples from a Transformers model that lives in this process (the actor itself, so weights are never copied)."""
 
-    def __init__(self, model: Any, encoder: Encoder, *, rows_per_batch: int) -> None:
+    def __init__(self, model: Any, encoder: Encoder, *, responses_per_batch: int) -> None:
         """
         Args:
             model: a Transformers `ForConditionalGeneration` of the Qwen-VL families.
-            rows_per_batch: sequences generated at once (whole groups; at least one).
+            responses_per_batch: sequences generated at once (whole groups; at least one).
         """
         self._model = model
         self._encoder = encoder
-        self._rows_per_batch = rows_per_batch
+        self._responses_per_batch = responses_per_batch
         self._version = 0
         self.banned_hits = 0
         # Transformers 5.24 renamed the argument; both names are within the supported range.
@@ -39,16 +39,22 @@ class HFEngine:
         assert model is self._model, "this engine shares the actor's weights; it cannot take those of another model"
         self._version = version
 
-    def generate(self, examples: Sequence[Example], sampling: Sampling, *, seed: int) -> list[tuple[Rollout, ...]]:
-        """See Engine.generate. Sampling is deterministic given the weights, the examples and the seed."""
-        per_batch = max(1, self._rows_per_batch // sampling.n)
-        groups: list[tuple[Rollout, ...]] = []
+    def generate(self, requests: Sequence[Request], *, seed: int) -> list[tuple[Rollout, ...]]:
+        """See Engine.generate. Requests that want the same are generated together, those with most responses first."""
+        groups: list[tuple[Rollout, ...]] = [()] * len(requests)
+        samplings = dict.fromkeys(request.sampling for request in requests)
         was_training = self._model.training
         self._model.eval()
         try:
-            for start in range(0, len(examples), per_batch):
-                with _seeded(mix_seed(seed, start), self._model.device), torch.no_grad():
-                    groups += self._generate_batch(examples[start : start + per_batch], sampling)
+            for sampling in sorted(samplings, key=lambda sampling: -sampling.n):
+                places = [place for place, request in enumerate(requests) if request.sampling == sampling]
+                per_batch = max(1, self._responses_per_batch // sampling.n)
+                for start in range(0, len(places), per_batch):
+                    batch = places[start : start + per_batch]
+                    with _seeded(mix_seed(seed, start), self._model.device), torch.no_grad():
+                        made = self._generate_batch([requests[place].example for place in batch], sampling)
+                    for place, group in zip(batch, made, strict=True):
+                        groups[place] = group
         finally:
             self._model.train(was_training)
         return groups
@@ -73,11 +79,11 @@ class HFEngine:
         responses = sequences[:, ids.shape[1] :]
         logprobs = recorder.finish(sequences)
         self.banned_hits += recorder.banned_hits
-        rollouts = [self._rollout(*row) for row in zip(responses.tolist(), logprobs.tolist(), strict=True)]
+        rollouts = [self._rollout(*pair) for pair in zip(responses.tolist(), logprobs.tolist(), strict=True)]
         return [tuple(rollouts[i : i + sampling.n]) for i in range(0, len(rollouts), sampling.n)]
 
     def _prefill(self, examples: Sequence[Example], *, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor):
-        """Key-value cache of all prompt tokens but the last: one row per prompt, vision tower once per prompt."""
+        """Key-value cache of all prompt tokens but the last: one sequence per prompt, vision tower once per prompt."""
         features = join_inputs(example.features for example in examples)
         cache = DynamicCache(config=self._model.config.get_text_config())
         self._model.model(
@@ -120,7 +126,7 @@ class HFEngine:
 class Recorder(LogitsProcessor):
     """Bans vision tokens and keeps the log-prob of every sampled token, as the actor will compute it: no ban, no top-p.
 
-    It keeps one step's logits only; generate's own `output_logits` would keep [steps, rows, vocabulary].
+    It keeps one step's logits only; generate's own `output_logits` would keep [steps, responses, vocabulary].
     """
 
     def __init__(self, *, banned_ids: Sequence[int], temperature: float) -> None:
@@ -138,7 +144,7 @@ class Recorder(LogitsProcessor):
         return scores.index_fill(-1, banned, -torch.inf)
 
     def finish(self, sequences: torch.Tensor) -> torch.Tensor:
-        """[rows, steps] float32 log-probs of the sampled tokens."""
+        """[responses, steps] float32 log-probs of the sampled tokens."""
         self._record(sequences)
         return torch.stack(self._logprobs, dim=1)
 
@@ -154,10 +160,10 @@ def left_padded(prompts: Sequence[Prompt], *, pad_id: int) -> tuple[torch.Tensor
     ids = torch.full((len(prompts), length), pad_id, dtype=torch.long)
     mask = torch.zeros(len(prompts), length, dtype=torch.long)
     positions = torch.zeros(3, len(prompts), length, dtype=torch.long)
-    for row, prompt in enumerate(prompts):
-        ids[row, length - len(prompt) :] = torch.from_numpy(prompt.input_ids)
-        mask[row, length - len(prompt) :] = 1
-        positions[:, row, length - len(prompt) :] = torch.from_numpy(prompt.position_ids)
+    for index, prompt in enumerate(prompts):
+        ids[index, length - len(prompt) :] = torch.from_numpy(prompt.input_ids)
+        mask[index, length - len(prompt) :] = 1
+        positions[:, index, length - len(prompt) :] = torch.from_numpy(prompt.position_ids)
     return ids, mask, positions
 
 

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
 from easyvideor1.errors import RunError
-from easyvideor1.train import lora
+from easyvideor1.model import lora
 from easyvideor1.train.masters import MasterWeights
 from easyvideor1.train.stopping import Trend
 

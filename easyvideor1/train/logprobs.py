@@ -1,4 +1,4 @@
-"""One forward of the model over a packed row -> log-probability of every response token."""
+"""One forward of the model over a pack -> log-probability of every response token."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from easyvideor1.data.encode import join_inputs
 from easyvideor1.errors import MismatchError, UsageError
-from easyvideor1.train.batch import Row
+from easyvideor1.train.pack import Pack
 from easyvideor1.train.shared_prefix import layer_types
 
 Features = Mapping[str, torch.Tensor]
@@ -20,7 +20,7 @@ video_grid_thw), as data.encode.media_inputs makes them; only those the prompt h
 
 def response_logprobs(
     model: Any,
-    row: Row,
+    pack: Pack,
     features: Mapping[int, Features],
     *,
     temperature: float = 1.0,
@@ -28,7 +28,7 @@ def response_logprobs(
     keep_vision_in_graph: bool = False,
     chunk_tokens: int = 1024,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probability and entropy of every response token of a row, in the row's flat order.
+    """Log-probability and entropy of every response token of a pack, in the pack's flat order.
 
     The vision tower runs once per segment: once per group with a shared prefix, once per rollout without.
     Under FSDP2 call this from the forward of the sharded root module, for it reaches into the model.
@@ -38,7 +38,7 @@ def response_logprobs(
         features: group index -> its visual arguments; groups without media may be left out.
         temperature: divides the logits.
         entropy_gradients: let gradients flow through the entropy, which keeps more of the logits for backward.
-        keep_vision_in_graph: run the vision tower on one empty patch, with weight zero, where the row has no media,
+        keep_vision_in_graph: run the vision tower on one empty patch, with weight zero, where the pack has no media,
             so that all ranks of a sharded model do the same collectives.
         chunk_tokens: logits exist for at most this many tokens at once; with more, backward computes them again.
 
@@ -47,21 +47,21 @@ def response_logprobs(
 
     Raises:
         MismatchError: a prompt's placeholders and its features differ in number; names the sample.
-        UsageError: the model's layers cannot keep the sequences of the row apart.
+        UsageError: the model's layers cannot keep the sequences of the pack apart.
     """
-    _check_layers(model, row)
-    inputs = _visual_inputs(model.config, row, features)
+    _check_layers(model, pack)
+    inputs = _visual_inputs(model.config, pack, features)
     hidden = model.model(
-        input_ids=row.input_ids, position_ids=row.position_ids, use_cache=False, row_layout=row.layout, **inputs
+        input_ids=pack.input_ids, position_ids=pack.position_ids, use_cache=False, pack_layout=pack.layout, **inputs
     ).last_hidden_state[0]
     if keep_vision_in_graph and not inputs:
         hidden = hidden + 0.0 * _empty_vision(model)
-    hidden_N = hidden[row.predictors]
+    hidden_N = hidden[pack.predictors]
     if len(hidden_N) <= chunk_tokens:
-        return _logprobs_and_entropy(model.lm_head, hidden_N, row.tokens.token_ids, temperature, entropy_gradients)
+        return _logprobs_and_entropy(model.lm_head, hidden_N, pack.tokens.token_ids, temperature, entropy_gradients)
     chunks = [
         checkpoint(_logprobs_and_entropy, model.lm_head, *chunk, temperature, entropy_gradients, use_reentrant=False)
-        for chunk in zip(hidden_N.split(chunk_tokens), row.tokens.token_ids.split(chunk_tokens), strict=True)
+        for chunk in zip(hidden_N.split(chunk_tokens), pack.tokens.token_ids.split(chunk_tokens), strict=True)
     ]
     return torch.cat([logprobs for logprobs, _ in chunks]), torch.cat([entropy for _, entropy in chunks])
 
@@ -81,27 +81,27 @@ def _logprobs_and_entropy(
     return logprobs, entropy
 
 
-def _check_layers(model: Any, row: Row) -> None:
-    if "linear_attention" in layer_types(model) and not row.layout.is_one_sequence:
+def _check_layers(model: Any, pack: Pack) -> None:
+    if "linear_attention" in layer_types(model) and not pack.layout.is_one_sequence:
         raise UsageError(
             "this model has linear-attention layers, whose state would run from one response into the next; "
-            "set train.shared_prefix=false and train.tokens_per_row=1 (one response per row)"
+            "set train.shared_prefix=false and train.tokens_per_pack=1 (one response per pack)"
         )
 
 
-def _visual_inputs(config: Any, row: Row, features: Mapping[int, Features]) -> dict[str, torch.Tensor]:
-    """The visual arguments of the model's forward: the media of each segment, in row order."""
-    parts = [features.get(segment.group, {}) for segment in row.segments]
+def _visual_inputs(config: Any, pack: Pack, features: Mapping[int, Features]) -> dict[str, torch.Tensor]:
+    """The visual arguments of the model's forward: the media of each segment, in the order of the pack."""
+    parts = [features.get(segment.group, {}) for segment in pack.segments]
     merge = config.vision_config.spatial_merge_size
-    ids_by_segment = row.input_ids[0].split([segment.num_tokens for segment in row.segments])
+    ids_by_segment = pack.input_ids[0].split([segment.num_tokens for segment in pack.segments])
     kinds = (
         ("image", config.image_token_id, "pixel_values", "image_grid_thw"),
         ("video", config.video_token_id, "pixel_values_videos", "video_grid_thw"),
     )
-    for segment, ids, part in zip(row.segments, ids_by_segment, parts, strict=True):
+    for segment, ids, part in zip(pack.segments, ids_by_segment, parts, strict=True):
         for kind, token, patches, grid in kinds:
             _check_counts(segment.sample_id, kind, int((ids == token).sum()), part.get(patches), part.get(grid), merge)
-    return {name: tensor.to(row.input_ids.device) for name, tensor in join_inputs(parts).items()}
+    return {name: tensor.to(pack.input_ids.device) for name, tensor in join_inputs(parts).items()}
 
 
 def _check_counts(

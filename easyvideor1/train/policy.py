@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 import torch
 from transformers import PreTrainedModel
 
+from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.kl import sequence_kl
 from easyvideor1.algo.losses import Tokens, policy_loss
-from easyvideor1.algo.recipes import Recipe
 from easyvideor1.config import OptimizerConfig
 from easyvideor1.errors import RunError
-from easyvideor1.report.metrics import Tally
-from easyvideor1.train.batch import Batch, Row, pack
+from easyvideor1.records.tally import Tally
 from easyvideor1.train.logprobs import Features, response_logprobs
 from easyvideor1.train.masters import MasterWeights
+from easyvideor1.train.pack import Batch, Pack, pack_groups
 from easyvideor1.train.reference import Reference
 from easyvideor1.types import Group
 
@@ -30,7 +30,7 @@ class Minibatch:
     features: Mapping[int, Features]
     """Index of a group in the batch -> its visual arguments."""
     normalizer: float
-    """Divides the summed loss of all rows (see algo.credit.normalizer)."""
+    """Divides the summed loss of all packs (see algo.credit.normalizer)."""
 
 
 class Policy:
@@ -40,7 +40,7 @@ class Policy:
         self,
         model: PreTrainedModel,
         *,
-        recipe: Recipe,
+        algorithm: Algorithm,
         optimizer: OptimizerConfig,
         total_steps: int,
         temperature: float,
@@ -50,13 +50,13 @@ class Policy:
         Args:
             total_steps: length of the run, for learning-rate schedules that end with it.
             temperature: of the sampler; log-probs are those of the distribution that was sampled from.
-            reference: for recipes with a KL term.
+            reference: for algorithms with a KL term.
         """
-        assert reference is not None or not recipe.needs_reference, "this recipe needs a reference model"
+        assert reference is not None or not algorithm.needs_reference, "this algorithm needs a reference model"
         self.model = model
-        self._reference = reference if recipe.needs_reference else None
+        self._reference = reference if algorithm.needs_reference else None
         self.num_old_forwards = 0
-        self._recipe = recipe
+        self._algorithm = algorithm
         self._config = optimizer
         self._total_steps = total_steps
         self._temperature = temperature
@@ -93,30 +93,30 @@ class Policy:
     def _optimizer_step(self, work: Minibatch, old: list[torch.Tensor] | None, tally: Tally) -> None:
         self.optimizer.zero_grad(set_to_none=True)
         total = 0.0
-        for index, row in enumerate(work.batch.rows):
-            row = row.to(self.model.device)
-            logprobs, entropy = self._forward(row, work.features)
+        for index, pack in enumerate(work.batch.packs):
+            pack = pack.to(self.model.device)
+            logprobs, entropy = self._forward(pack, work.features)
             loss = policy_loss(
                 Tokens(
                     logprobs=logprobs,
-                    advantages=row.tokens.advantages,
-                    weights=row.tokens.weights,
-                    sequence=row.tokens.sequence,
+                    advantages=pack.tokens.advantages,
+                    weights=pack.tokens.weights,
+                    sequence=pack.tokens.sequence,
                     num_sequences=work.batch.num_sequences,
-                    is_offline=row.tokens.is_offline,
+                    is_offline=pack.tokens.is_offline,
                     old_logprobs=None if old is None else old[index],
-                    ref_logprobs=self._reference_logprobs(row, work.features),
-                    sampler_logprobs=row.tokens.sampler_logprobs,
+                    ref_logprobs=self._reference_logprobs(pack, work.features),
+                    sampler_logprobs=pack.tokens.sampler_logprobs,
                     entropy=entropy,
                 ),
-                self._recipe,
+                self._algorithm,
                 normalizer=work.normalizer,
             )
             loss.value.backward()
             self.masters.collect_gradients()
             total += loss.value.item()
             tally.add_sums({name: (float(part.total), float(part.count)) for name, part in loss.metrics.items()})
-            _add_sampler_gap(tally, logprobs.detach() if old is None else old[index], row)
+            _add_sampler_gap(tally, logprobs.detach() if old is None else old[index], pack)
         norm = torch.nn.utils.clip_grad_norm_(self.masters.by_name.values(), self._config.max_grad_norm).item()
         if not (math.isfinite(total) and math.isfinite(norm)):
             raise RunError(
@@ -130,15 +130,15 @@ class Policy:
         tally.add("update/clipped_steps_frac", total=float(norm > self._config.max_grad_norm))
 
     def _old_logprobs(self, work: Minibatch) -> list[torch.Tensor]:
-        """Log-probs of each row's tokens before the first optimizer step."""
+        """Log-probs of each pack's tokens before the first optimizer step."""
         with torch.no_grad():
-            self.num_old_forwards += len(work.batch.rows)
-            return [self._forward(row.to(self.model.device), work.features)[0] for row in work.batch.rows]
+            self.num_old_forwards += len(work.batch.packs)
+            return [self._forward(pack.to(self.model.device), work.features)[0] for pack in work.batch.packs]
 
     def kl_per_rollout(
-        self, groups: Sequence[Group], features: Mapping[int, Features], *, tokens_per_row: int
+        self, groups: Sequence[Group], features: Mapping[int, Features], *, tokens_per_pack: int
     ) -> list[list[float]]:
-        """KL of each rollout from the reference, summed over its tokens in nats, for recipes that put it into rewards.
+        """KL of each rollout from the reference, summed over its tokens in nats, for algorithms with it in the reward.
 
         Args:
             groups: scored groups; advantages are not needed yet.
@@ -148,36 +148,36 @@ class Policy:
             replace(group, advantages=(0.0,) * len(group.rollouts), weights=(0.0,) * len(group.rollouts))
             for group in groups
         ]
-        batch = pack(blank, tokens_per_row=tokens_per_row, shared_prefix=True)
+        batch = pack_groups(blank, tokens_per_pack=tokens_per_pack, shared_prefix=True)
         sums = torch.zeros(batch.num_sequences)
         with torch.no_grad():
-            for row in batch.rows:
-                row = row.to(self.model.device)
-                logprobs, _ = self._forward(row, features)
-                ref_logprobs = self._reference_logprobs(row, features)
+            for pack in batch.packs:
+                pack = pack.to(self.model.device)
+                logprobs, _ = self._forward(pack, features)
+                ref_logprobs = self._reference_logprobs(pack, features)
                 assert ref_logprobs is not None
                 sums += sequence_kl(
                     logprobs,
                     ref_logprobs,
-                    sequence_N=row.tokens.sequence,
+                    sequence_N=pack.tokens.sequence,
                     num_sequences=batch.num_sequences,
-                    kind=self._recipe.kl_kind,
+                    kind=self._algorithm.kl_kind,
                 ).cpu()
         values = iter(sums.tolist())
         return [[next(values) for _ in group.rollouts] for group in groups]
 
-    def _reference_logprobs(self, row: Row, features: Mapping[int, Features]) -> torch.Tensor | None:
+    def _reference_logprobs(self, pack: Pack, features: Mapping[int, Features]) -> torch.Tensor | None:
         if self._reference is None:
             return None
-        return self._reference.logprobs(row, features, temperature=self._temperature)
+        return self._reference.logprobs(pack, features, temperature=self._temperature)
 
-    def _forward(self, row: Row, features: Mapping[int, Features]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _forward(self, pack: Pack, features: Mapping[int, Features]) -> tuple[torch.Tensor, torch.Tensor]:
         return response_logprobs(
             self.model,
-            row,
+            pack,
             features,
             temperature=self._temperature,
-            entropy_gradients=self._recipe.needs_entropy,
+            entropy_gradients=self._algorithm.needs_entropy,
         )
 
 
@@ -206,11 +206,11 @@ def scheduled_rate(config: OptimizerConfig, *, step: int, total_steps: int) -> f
     return config.learning_rate * max(0.0, scale)
 
 
-def _add_sampler_gap(tally: Tally, logprobs: torch.Tensor, row: Row) -> None:
+def _add_sampler_gap(tally: Tally, logprobs: torch.Tensor, pack: Pack) -> None:
     """How far the actor's log-probs are from the engine's, over the tokens that it sampled."""
-    gap = (logprobs - row.tokens.sampler_logprobs).abs()
+    gap = (logprobs - pack.tokens.sampler_logprobs).abs()
     # Stored log-probs are those of another policy: their distance says nothing about the engine.
-    known = gap[~gap.isnan() & ~row.tokens.is_offline]
+    known = gap[~gap.isnan() & ~pack.tokens.is_offline]
     if len(known):
         tally.add("policy/sampler_logprob_diff_mean", total=float(known.sum()), count=len(known))
         tally.add_max("policy/sampler_logprob_diff_max", float(known.max()))

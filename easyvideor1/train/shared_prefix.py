@@ -1,10 +1,10 @@
-"""Attention over rows `[prompt | r1 .. rn] [prompt | r1 .. rn] ...`: the prompt of a group is computed once.
+"""Attention over packs `[prompt | r1 .. rn] [prompt | r1 .. rn] ...`: the prompt of a group is computed once.
 
 Each prompt attends causally to itself, each response to its prompt and causally to itself, nothing across groups.
 With positions that continue from the prompt's last one in every response, this is the same function of the weights
 as one sequence `[prompt | r]` per response. It reaches the model through Transformers' AttentionInterface.
 
-Legend: L tokens of a row, P prompt tokens, G responses of a group, S response tokens of a group, M tokens of its
+Legend: L tokens of a pack, P prompt tokens, G responses of a group, S response tokens of a group, M tokens of its
 longest response, H query heads, K key-value heads, D head size.
 """
 
@@ -43,8 +43,8 @@ class GroupLayout:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class RowLayout:
-    """The groups of a packed row, in order; passed to the model's forward as `row_layout`."""
+class PackLayout:
+    """The groups of a pack, in order; passed to the model's forward as `pack_layout`."""
 
     groups: tuple[GroupLayout, ...]
 
@@ -57,8 +57,8 @@ class RowLayout:
         """One prompt with one response: an ordinary causal sequence."""
         return len(self.groups) == 1 and len(self.groups[0].lengths) == 1
 
-    def to(self, device: torch.device | str) -> RowLayout:
-        return RowLayout(
+    def to(self, device: torch.device | str) -> PackLayout:
+        return PackLayout(
             groups=tuple(
                 replace(group, slots_GM=group.slots_GM.to(device), kept_S=group.kept_S.to(device))
                 for group in self.groups
@@ -84,7 +84,7 @@ def lay_out(num_prompt: int, lengths: Sequence[int]) -> GroupLayout:
 
 
 def enable(model: PreTrainedModel) -> None:
-    """Make the text layers of a model understand `row_layout`; without one they attend as before (SDPA).
+    """Make the text layers of a model understand `pack_layout`; without one they attend as before (SDPA).
 
     It is set once and stays: switching it around a forward would change what gradient checkpointing recomputes.
 
@@ -93,7 +93,7 @@ def enable(model: PreTrainedModel) -> None:
     """
     if "sliding_attention" in layer_types(model):
         raise UsageError(
-            "this model uses sliding-window attention, which packed rows do not support; "
+            "this model uses sliding-window attention, which packs do not support; "
             "set use_sliding_window to false in its config.json if it was trained so"
         )
     AttentionInterface.register(NAME, shared_prefix_attention)
@@ -115,7 +115,7 @@ def shared_prefix_attention(
     attention_mask: torch.Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
-    row_layout: RowLayout | None = None,
+    pack_layout: PackLayout | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
     """Attention function for Transformers.
@@ -123,21 +123,23 @@ def shared_prefix_attention(
     Args:
         query: [1, H, L, D].
         key, value: [1, K, L, D].
-        attention_mask: must be None with a layout (rows have no padding).
-        row_layout: None means an ordinary batch (generation): SDPA does it.
+        attention_mask: must be None with a layout (packs have no padding).
+        pack_layout: None means an ordinary batch (generation): SDPA does it.
 
     Returns:
         [1, L, H, D], and None for the weights.
     """
-    if row_layout is None:
+    if pack_layout is None:
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
         )
-    assert attention_mask is None, "a packed row has no padding and takes no mask"
-    assert query.shape[0] == 1, f"a packed row is a batch of one, got {query.shape[0]}"
-    assert query.shape[2] == row_layout.num_tokens, f"row of {query.shape[2]}, layout of {row_layout.num_tokens} tokens"
-    sizes = [group.num_tokens for group in row_layout.groups]
-    parts = zip(query.split(sizes, 2), key.split(sizes, 2), value.split(sizes, 2), row_layout.groups, strict=True)
+    assert attention_mask is None, "a pack has no padding and takes no mask"
+    assert query.shape[0] == 1, f"a pack is a batch of one, got {query.shape[0]}"
+    assert query.shape[2] == pack_layout.num_tokens, (
+        f"pack of {query.shape[2]}, layout of {pack_layout.num_tokens} tokens"
+    )
+    sizes = [group.num_tokens for group in pack_layout.groups]
+    parts = zip(query.split(sizes, 2), key.split(sizes, 2), value.split(sizes, 2), pack_layout.groups, strict=True)
     outputs = [_attend_group(q, k, v, group, dropout=dropout, scaling=scaling) for q, k, v, group in parts]
     return torch.cat(outputs, 2).transpose(1, 2).contiguous(), None
 

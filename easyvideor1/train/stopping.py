@@ -88,7 +88,7 @@ def _hint(groups: Sequence[Group]) -> str:
     if unread > 0.5:
         return (
             f"In {unread:.0%} of the responses no answer could be read: the model does not know the asked form. "
-            "Start from a model that does, or mix in stored trajectories (mix.enable=true)."
+            "Start from a model that does, or mix in offline trajectories (offline.enable=true)."
         )
     return (
         "The answers are readable but wrong: check the gold answers with `easyvideor1 reward test`, or filter the "
@@ -98,4 +98,4 @@ def _hint(groups: Sequence[Group]) -> str:
 
 def _examples(groups: Sequence[Group]) -> str:
     shown = [(group.prompt.sample, group.rollouts[0].text) for group in groups[:SHOWN_RESPONSES] if group.rollouts]
-    return "\n".join(f"  {sample.id}: wanted {sample.answer!r}, got {text[:SHOWN_CHARS]!r}" for sample, text in shown)
+    return "\n".join(f"  {sample.id}: wanted {sample.gold!r}, got {text[:SHOWN_CHARS]!r}" for sample, text in shown)

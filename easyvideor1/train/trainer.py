@@ -1,4 +1,4 @@
-"""The training loop: gather scored groups -> advantages -> packed batch -> update -> metrics, with exact resume."""
+"""The training loop: collect scored groups -> advantages -> packed batch -> update -> metrics, with exact resume."""
 
 from __future__ import annotations
 
@@ -6,25 +6,28 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.credit import normalizer, with_credit
-from easyvideor1.algo.recipes import Recipe
 from easyvideor1.config import RunConfig
-from easyvideor1.data.dataset import Preparer
-from easyvideor1.report.folder import RunFolder
-from easyvideor1.report.metrics import MetricsLog, Stopwatch, Tally, answer_tally
-from easyvideor1.report.progress import Progress
-from easyvideor1.report.records import RolloutLog, ValidationLog
+from easyvideor1.data.prepare import Preparer
+from easyvideor1.records.folder import RunFolder
+from easyvideor1.records.metrics import MetricsLog
+from easyvideor1.records.responses import ValidationLog
+from easyvideor1.records.rollouts import RolloutLog
+from easyvideor1.records.stopwatch import Stopwatch
+from easyvideor1.records.tally import Tally, response_tally
+from easyvideor1.report.terminal import Progress
 from easyvideor1.rollout.engine import Engine
-from easyvideor1.rollout.stored import StoredRollouts
+from easyvideor1.rollout.offline import OfflineTrajectories
 from easyvideor1.train import checkpoint
-from easyvideor1.train.batch import pack
 from easyvideor1.train.checkpoint import RunState
-from easyvideor1.train.gather import Candidate, Gathered, Gatherer
+from easyvideor1.train.collect import Candidate, Collected, Collector
+from easyvideor1.train.pack import pack_groups
 from easyvideor1.train.policy import Minibatch, Policy
 from easyvideor1.train.stopping import watch_trend
-from easyvideor1.types import Answer, Group, Sample, Scorer
+from easyvideor1.types import Group, Sample, ScoredResponse, Scorer
 
-Evaluate = Callable[[Engine], Sequence[Answer]]
+Evaluate = Callable[[Engine], Sequence[ScoredResponse]]
 """Answers the validation questions with the engine."""
 LOGGED_GROUPS = 2
 """Groups of each step whose best and worst rollouts are kept for people to read."""
@@ -41,19 +44,19 @@ class Trainer:
         prepare: Preparer,
         engine: Engine,
         policy: Policy,
-        recipe: Recipe,
+        algorithm: Algorithm,
         score: Scorer,
         evaluate: Evaluate | None,
         progress: Progress,
-        stored: StoredRollouts | None = None,
+        offline: OfflineTrajectories | None = None,
     ) -> None:
         """
         Args:
             samples: the training samples, all checked.
             evaluate: None: no validation.
-            stored: trajectories to mix into the groups.
+            offline: trajectories to mix into the groups.
         """
-        self._config, self._recipe = config, recipe
+        self._config, self._algorithm = config, algorithm
         self._engine, self._policy = engine, policy
         self._evaluate, self._progress = evaluate, progress
         self._folder = RunFolder(config.out)
@@ -62,14 +65,14 @@ class Trainer:
         self._validation = ValidationLog(self._folder.validation)
         self._rollouts = RolloutLog(self._folder.rollouts)
         self._watch = Stopwatch()
-        self._gatherer = Gatherer(
+        self._collector = Collector(
             config,
             samples=samples,
             prepare=prepare,
             engine=engine,
             score=score,
-            recipe=recipe,
-            stored=stored,
+            algorithm=algorithm,
+            offline=offline,
             watch=self._watch,
             note_bad=self._folder.note_bad,
         )
@@ -103,38 +106,38 @@ class Trainer:
         config, watch, step = self._config, self._watch, self._state.step + 1
         watch.restart()
         self._progress.phase("rollout")
-        gathered = self._gatherer.gather(step, self._state.cursor)
+        collected = self._collector.collect(step, self._state.cursor)
         self._progress.phase("update")
-        tally = gathered.tally
+        tally = collected.tally
         with watch.part("update"):
-            groups = self._with_credit(gathered, tally)
-            tally.merge(self._policy.update(self._minibatches(groups, gathered.candidates), step=step - 1))
+            groups = self._with_credit(collected, tally)
+            tally.merge(self._policy.update(self._minibatches(groups, collected.candidates), step=step - 1))
             tally.add("update/groups", total=len(groups))
         with watch.part("sync"):
             self._engine.load_weights(self._policy.model, version=step)
-        self._log_rollouts(step, groups, gathered)
+        self._log_rollouts(step, groups, collected)
         values = tally.values()
-        self._log(step, values, num_tokens=gathered.num_tokens)
-        trend = watch_trend(self._state.trend, values, gathered.sampled, config=config.train.stop, step=step)
-        self._state = replace(self._state, step=step, cursor=gathered.cursor, trend=trend)
+        self._log(step, values, num_tokens=collected.num_tokens)
+        trend = watch_trend(self._state.trend, values, collected.sampled, config=config.train.stop, step=step)
+        self._state = replace(self._state, step=step, cursor=collected.cursor, trend=trend)
         is_best = self._is_due(step, config.train.validate_every) and self._validate()
         if is_best or self._is_due(step, config.train.checkpoint_every):
             self._save(is_best=is_best)
 
-    def _with_credit(self, gathered: Gathered, tally: Tally) -> list[Group]:
+    def _with_credit(self, collected: Collected, tally: Tally) -> list[Group]:
         kl = None
-        if self._recipe.needs_reference and self._recipe.kl_in == "reward":
-            features = {index: candidate.example.features for index, candidate in enumerate(gathered.candidates)}
+        if self._algorithm.needs_reference and self._algorithm.kl_in == "reward":
+            features = {index: candidate.example.features for index, candidate in enumerate(collected.candidates)}
             kl = self._policy.kl_per_rollout(
-                gathered.groups, features, tokens_per_row=self._config.train.tokens_per_row
+                collected.groups, features, tokens_per_pack=self._config.train.tokens_per_pack
             )
-            tokens = sum(len(rollout.token_ids) for group in gathered.groups for rollout in group.rollouts)
+            tokens = sum(len(rollout.token_ids) for group in collected.groups for rollout in group.rollouts)
             tally.add("reward/kl_ref", total=sum(map(sum, kl)), count=tokens)
         return with_credit(
-            gathered.groups,
-            self._recipe,
+            collected.groups,
+            self._algorithm,
             part_weights=self._config.reward.weights,
-            greedy_scores=gathered.greedy_scores,
+            greedy_scores=collected.greedy_scores,
             kl=kl,
         )
 
@@ -148,20 +151,20 @@ class Trainer:
             part = groups[start:end]
             works.append(
                 Minibatch(
-                    batch=pack(part, tokens_per_row=train.tokens_per_row, shared_prefix=train.shared_prefix),
+                    batch=pack_groups(part, tokens_per_pack=train.tokens_per_pack, shared_prefix=train.shared_prefix),
                     features={i: item.example.features for i, item in enumerate(candidates[start:end])},
                     normalizer=normalizer(
-                        part, self._recipe, max_response_tokens=self._config.rollout.max_response_tokens
+                        part, self._algorithm, max_response_tokens=self._config.rollout.max_response_tokens
                     ),
                 )
             )
         return works
 
-    def _log_rollouts(self, step: int, groups: Sequence[Group], gathered: Gathered) -> None:
-        for group, candidate in zip(groups[:LOGGED_GROUPS], gathered.candidates, strict=False):
+    def _log_rollouts(self, step: int, groups: Sequence[Group], collected: Collected) -> None:
+        for group, candidate in zip(groups[:LOGGED_GROUPS], collected.candidates, strict=False):
             self._rollouts.log(step, group, candidate.example.clips)
         if not groups:  # all were dropped: their texts tell why; their frames are gone
-            for group in gathered.sampled[:LOGGED_GROUPS]:
+            for group in collected.sampled[:LOGGED_GROUPS]:
                 self._rollouts.log(step, group, ())
 
     def _log(self, step: int, values: Mapping[str, float], *, num_tokens: int) -> None:
@@ -188,7 +191,7 @@ class Trainer:
             answers = self._evaluate(self._engine)
         for answer in answers:
             self._validation.log(step, answer)
-        values = answer_tally(answers).values() | self._watch.only("validate")
+        values = response_tally(answers).values() | self._watch.only("validate")
         self._metrics.log(step, values)
         self._progress.step(step, values)
         accuracy = values.get("validation/greedy_accuracy_frac", 0.0)

@@ -20,10 +20,10 @@ from typing import Literal, get_args
 
 from easyvideor1.config import CacheConfig
 from easyvideor1.errors import MediaError, MismatchError, RunError, UsageError
+from easyvideor1.jobs.locks import locked
 from easyvideor1.types import Clip, MediaPlan
 from easyvideor1.video.clip_file import FORMAT, TEMP_SUFFIX, DamagedClip, read_tensors
 from easyvideor1.video.codecs import codec_named
-from easyvideor1.video.locks import locked
 
 log = logging.getLogger(__name__)
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
-from easyvideor1.errors import MediaError
+from easyvideor1.errors import JobDied, JobError, JobTimeout, MediaError
+from easyvideor1.jobs.pool import Pool, naming
 from easyvideor1.types import Clip, FrameSpec, Media, MediaPlan, VisionSpec
 from easyvideor1.video.decode import decode
 from easyvideor1.video.sampling import plan_media
-from easyvideor1.video.workers import Worker, naming
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,15 +40,9 @@ class DecodePool:
     """
 
     def __init__(self, workers: int, deadline_s: float, *, function: Callable[[Any], MediaPlan | Clip] = look) -> None:
-        self.deadline_s = deadline_s
         self.quarantine: dict[str, str] = {}
         """Files that killed or outlasted a process, with the reason; they are not tried again."""
-        self._function = function
-        self._places: queue.LifoQueue[Worker | None] = queue.LifoQueue()
-        for _ in range(workers):
-            self._places.put(None)
-        self._workers: set[Worker] = set()
-        self._lock = threading.Lock()
+        self._pool: Pool[Unplanned | MediaPlan, Any] = Pool(function, workers=workers, deadline_s=deadline_s)
 
     def plan(self, media: Media, spec: FrameSpec, vision: VisionSpec) -> MediaPlan:
         """`plan_media` in another process; safe to call from many threads.
@@ -72,33 +64,20 @@ class DecodePool:
     def _call(self, item: Unplanned | MediaPlan, *, name: str) -> Any:
         if name in self.quarantine:
             raise MediaError(f"not tried again: {self.quarantine[name]}", where=name)
-        worker = self._places.get()
         try:
-            if worker is None or not worker.is_alive:  # it may have died of nobody's item
-                worker = Worker(self._function)
-                with self._lock:
-                    self._workers.add(worker)
-            return worker.call(item, deadline_s=self.deadline_s)
-        except MediaError as error:
-            if worker is not None and not worker.is_alive:
+            return self._pool.call(item)
+        except JobError as error:
+            if isinstance(error, (JobDied, JobTimeout)):
                 self.quarantine[name] = error.problem
-                worker = self._buried(worker)
+            raise MediaError(error.problem, where=name, remedy=error.remedy) from None
+        except MediaError as error:
             raise naming(error, name) from None
-        finally:
-            self._places.put(worker)
-
-    def _buried(self, worker: Worker) -> None:
-        with self._lock:
-            self._workers.discard(worker)
 
     def close(self) -> None:
         """Kill all processes."""
-        with self._lock:
-            for worker in self._workers:
-                worker.kill()
-            self._workers.clear()
+        self._pool.close()
 
-    def __enter__(self) -> DecodePool:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from easyvideor1.config import CacheConfig
 from easyvideor1.errors import RunError, UsageError
+from easyvideor1.jobs.pool import Outcome, naming
 from easyvideor1.types import Clip, FrameSpec, Media, MediaKind, MediaPlan, VisionSpec
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.decode import decode
 from easyvideor1.video.sampling import plan_media
 from easyvideor1.video.source import local_path
-from easyvideor1.video.workers import Outcome, naming
 
 ONE_CORE_DECODE: Callable[[MediaPlan], Clip] = partial(decode, threads=1)
 """For worker processes: there is one for each core already."""

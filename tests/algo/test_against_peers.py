@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from easyvideor1.algo import advantages
+from easyvideor1.algo.algorithms import ALGORITHMS
 from easyvideor1.algo.losses import Tokens, policy_loss
-from easyvideor1.algo.recipes import ALGORITHMS
 
 TRL = json.loads(Path(__file__).with_name("trl_vectors.json").read_text())
 VERL = json.loads(Path(__file__).with_name("verl_vectors.json").read_text())
@@ -53,7 +53,7 @@ def vector(values: list[float]) -> torch.Tensor:
 
 @pytest.mark.parametrize(("data", "name", "options"), LOSSES)
 def test_loss_and_gradient_are_those_of_the_library(data, name, options):
-    recipe = dataclasses.replace(ALGORITHMS[name], **options)
+    algorithm = dataclasses.replace(ALGORITHMS[name], **options)
     lengths = torch.tensor(data["lengths"])
     num_tokens, num_sequences = len(data["logprobs"]), len(lengths)
     sequence = torch.repeat_interleave(torch.arange(num_sequences), lengths)
@@ -71,8 +71,8 @@ def test_loss_and_gradient_are_those_of_the_library(data, name, options):
         entropy=vector(data["entropy"]).requires_grad_(),
     )
     fixed = num_sequences * data["max_length"]
-    normalizer = {"token": num_tokens, "sequence": num_sequences, "fixed": fixed}[recipe.average]
-    loss = policy_loss(tokens, recipe, normalizer=normalizer)
+    normalizer = {"token": num_tokens, "sequence": num_sequences, "fixed": fixed}[algorithm.average]
+    loss = policy_loss(tokens, algorithm, normalizer=normalizer)
     loss.value.backward()
     assert loss.value.item() == pytest.approx(data["loss"], rel=REL)
     assert logprobs.grad is not None

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
+from easyvideor1.algo.algorithms import ALGORITHMS, Algorithm
 from easyvideor1.algo.credit import normalizer, with_credit
-from easyvideor1.algo.recipes import ALGORITHMS, Recipe
 from easyvideor1.errors import RunError
 from easyvideor1.types import Group, Prompt, Rollout, Sample, Score, StopReason
 
 NO_IDS = np.zeros(0, dtype=np.int64)
 PROMPT = Prompt(
-    sample=Sample(id="q7", problem_type="multiple choice", problem="?", answer="A"),
+    sample=Sample(id="q7", problem_type="multiple choice", problem="?", gold="A"),
     text="?",
     input_ids=NO_IDS,
     token_types=NO_IDS,
@@ -40,12 +40,12 @@ def group(values, rollouts=None) -> Group:
     return Group(prompt=PROMPT, rollouts=tuple(rollouts or [rollout() for _ in values]), scores=tuple(scores))
 
 
-def credit(groups, recipe, **arguments) -> list[float]:
-    return [value for item in with_credit(groups, recipe, **arguments) for value in item.advantages]
+def credit(groups, algorithm, **arguments) -> list[float]:
+    return [value for item in with_credit(groups, algorithm, **arguments) for value in item.advantages]
 
 
-def make(**options) -> Recipe:
-    return Recipe(name="test", paper="", **options)
+def make(**options) -> Algorithm:
+    return Algorithm(name="test", paper="", **options)
 
 
 def near(expected):
@@ -98,9 +98,9 @@ def test_pass_at_k_counts_accuracy_not_format():
 
 @pytest.mark.parametrize("name", ["reinforce_plus_plus", "reinforce_plus_plus_baseline", "gdpo"])
 def test_ranks_that_share_their_values_get_what_one_process_gets(name):
-    recipe, weights = ALGORITHMS[name], {"accuracy": 0.9, "format": 0.1}
+    algorithm, weights = ALGORITHMS[name], {"accuracy": 0.9, "format": 0.1}
     groups = [group([(1.0, 0.0), (0.3, 1.0), None]), group([(0.2, 1.0), (0.0, 0.0)])]
-    together = credit(groups, recipe, part_weights=weights)
+    together = credit(groups, algorithm, part_weights=weights)
     shared: list[float] = []
 
     def gather(values: list[float]) -> list[float]:
@@ -108,8 +108,8 @@ def test_ranks_that_share_their_values_get_what_one_process_gets(name):
         return shared
 
     for item in groups:
-        with_credit([item], recipe, part_weights=weights, gather=gather)
-    ours = [credit([item], recipe, part_weights=weights, gather=lambda _: shared) for item in groups]
+        with_credit([item], algorithm, part_weights=weights, gather=gather)
+    ours = [credit([item], algorithm, part_weights=weights, gather=lambda _: shared) for item in groups]
     assert ours[0] + ours[1] == together
 
 
@@ -140,9 +140,9 @@ def test_weights_follow_the_source_of_a_rollout():
 
 
 def test_a_kl_in_the_reward_lowers_it():
-    recipe = make(advantage="centered", kl_coef=0.1, kl_in="reward")
+    algorithm = make(advantage="centered", kl_coef=0.1, kl_in="reward")
     # Rewards 0.7 - 0.1 * 2 and 0.1 - 0.1 * 0: 0.5 and 0.1.
-    assert credit([group([0.7, 0.1])], recipe, kl=[[2.0, 0.0]]) == near([0.2, -0.2])
+    assert credit([group([0.7, 0.1])], algorithm, kl=[[2.0, 0.0]]) == near([0.2, -0.2])
 
 
 def test_a_kl_in_the_loss_leaves_the_reward_alone():
@@ -154,11 +154,11 @@ def test_a_kl_in_the_loss_leaves_the_reward_alone():
     [("token", None, 7.0), ("sequence", None, 3.0), ("fixed", None, 3 * 64.0), ("fixed", 10, 3 * 10.0)],
 )
 def test_the_normalizer_counts_what_trains(average, fixed_length, expected):
-    recipe = make(average=average, fixed_length=fixed_length)
+    algorithm = make(average=average, fixed_length=fixed_length)
     groups = with_credit(
-        [group([0.1, 0.7], [rollout(1), rollout(4)]), group([0.2, None], [rollout(2), rollout(9)])], recipe
+        [group([0.1, 0.7], [rollout(1), rollout(4)]), group([0.2, None], [rollout(2), rollout(9)])], algorithm
     )
-    assert normalizer(groups, recipe, max_response_tokens=64) == expected
+    assert normalizer(groups, algorithm, max_response_tokens=64) == expected
 
 
 def test_nothing_that_trains_is_a_normalizer_of_zero():
@@ -166,16 +166,16 @@ def test_nothing_that_trains_is_a_normalizer_of_zero():
 
 
 @pytest.mark.parametrize(
-    ("recipe", "message"),
+    ("algorithm", "message"),
     [
         (ALGORITHMS["remax"], "pass greedy_scores"),
         (ALGORITHMS["gdpo"], "pass part_weights"),
         (make(kl_coef=0.1, kl_in="reward"), "pass kl"),
     ],
 )
-def test_an_argument_that_the_recipe_needs_must_be_there(recipe, message):
+def test_an_argument_that_the_recipe_needs_must_be_there(algorithm, message):
     with pytest.raises(ValueError, match=message):
-        with_credit([group([0.1, 0.2])], recipe)
+        with_credit([group([0.1, 0.2])], algorithm)
 
 
 def test_a_group_must_be_scored():

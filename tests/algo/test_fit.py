@@ -1,9 +1,9 @@
-"""A recipe that cannot work with the rest of a configuration is refused before anything is loaded."""
+"""A algorithm that cannot work with the rest of a configuration is refused before anything is loaded."""
 
 import pytest
 
-from easyvideor1.algo.fit import fitting_recipe
-from easyvideor1.algo.recipes import ALGORITHMS
+from easyvideor1.algo.algorithms import ALGORITHMS
+from easyvideor1.algo.fit import fitting_algorithm
 from easyvideor1.config import RunConfig
 from easyvideor1.config_tree import apply_overrides, build
 from easyvideor1.errors import UsageError
@@ -22,15 +22,15 @@ def config(*overrides) -> RunConfig:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_named_recipe_fits_a_usual_run(name):
-    assert fitting_recipe(config(f"algorithm.name={name}", "mix.enable=true")) == ALGORITHMS[name]
+    assert fitting_algorithm(config(f"algorithm.name={name}", "offline.enable=true")) == ALGORITHMS[name]
 
 
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["algorithm.name=sft"], r"learns from stored trajectories: set mix\.enable=true"),
-        (["algorithm.name=sft", "mix={enable: true, accuracy_threshold: 0.5}"], "'sft' samples nothing"),
-        (["algorithm.options={offline_weight: 0.5}"], r"offline_weight is about stored .*: set mix\.enable=true"),
+        (["algorithm.name=sft"], r"learns from offline trajectories: set offline\.enable=true"),
+        (["algorithm.name=sft", "offline={enable: true, accuracy_threshold: 0.5}"], "'sft' samples nothing"),
+        (["algorithm.options={offline_weight: 0.5}"], r"offline_weight is about offline .*: set offline\.enable=true"),
         (["rollout.n=1"], r"rollout\.n=1: advantage 'grpo' compares the rollouts of a prompt; use 2 or more"),
         (["algorithm.options={advantage: pass_at_k, pass_k: 8}"], r"pass_k=8 must be below rollout\.n=8"),
         (["train.stop.max_kl=0.1"], "nothing measures a KL in this run"),
@@ -38,7 +38,7 @@ def test_every_named_recipe_fits_a_usual_run(name):
 )
 def test_what_cannot_work_is_refused_with_a_remedy(overrides, message):
     with pytest.raises(UsageError, match=message):
-        fitting_recipe(config(*overrides))
+        fitting_algorithm(config(*overrides))
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_what_cannot_work_is_refused_with_a_remedy(overrides, message):
     ],
 )
 def test_what_works_is_not_refused(overrides):
-    fitting_recipe(config(*overrides))
+    fitting_algorithm(config(*overrides))

@@ -1,4 +1,4 @@
-"""What must not change a loss and its gradient, for every named recipe with everything switched on."""
+"""What must not change a loss and its gradient, for every named algorithm with everything switched on."""
 
 import dataclasses
 import itertools
@@ -6,14 +6,17 @@ import math
 
 import pytest
 import torch
-from test_losses import means
 
+from easyvideor1.algo.algorithms import ALGORITHMS
 from easyvideor1.algo.losses import Tokens, policy_loss
-from easyvideor1.algo.recipes import ALGORITHMS
+
+
+def means(loss):
+    return {name: metric.mean() for name, metric in loss.metrics.items()}
 
 
 def random_tokens(lengths, *, seed=0) -> Tokens:
-    """Float64 tokens with everything a recipe can ask for; sequence 1 is stored, sequence 2 does not train."""
+    """Float64 tokens with everything a algorithm can ask for; sequence 1 is stored, sequence 2 does not train."""
     generator = torch.Generator().manual_seed(seed)
     num_tokens = sum(lengths)
 
@@ -49,10 +52,10 @@ def chosen(batch: Tokens, sequences: list[int]) -> tuple[Tokens, torch.Tensor]:
 
 EVERYTHING = {"kl_coef": 0.04, "entropy_coef": 0.01, "sampler_cap": 1.2, "dual_clip": 1.5}
 RECIPES = {
-    name: dataclasses.replace(recipe, clip_low=min(recipe.clip_low * 100, 0.1), **EVERYTHING)
-    for name, recipe in ALGORITHMS.items()
+    name: dataclasses.replace(algorithm, clip_low=min(algorithm.clip_low * 100, 0.1), **EVERYTHING)
+    for name, algorithm in ALGORITHMS.items()
 }
-over_recipes = pytest.mark.parametrize("recipe", RECIPES.values(), ids=list(RECIPES))
+over_recipes = pytest.mark.parametrize("algorithm", RECIPES.values(), ids=list(RECIPES))
 LENGTHS = [3, 5, 2, 1, 6, 4, 2, 3]
 
 
@@ -67,16 +70,16 @@ LENGTHS = [3, 5, 2, 1, 6, 4, 2, 3]
     ],
     ids=["1x8", "4x2", "reversed", "mixed"],
 )
-def test_splitting_and_packing_order_change_neither_loss_nor_gradient_nor_metrics(recipe, split):
+def test_splitting_and_packing_order_change_neither_loss_nor_gradient_nor_metrics(algorithm, split):
     batch = random_tokens(LENGTHS)
-    whole = policy_loss(batch, recipe, normalizer=17)
+    whole = policy_loss(batch, algorithm, normalizer=17)
     whole.value.backward()
     assert batch.logprobs.grad is not None
     gradient = torch.zeros_like(batch.logprobs)
     losses = []
     for sequences in split:
         part, index = chosen(batch, sequences)
-        losses.append(policy_loss(part, recipe, normalizer=17))
+        losses.append(policy_loss(part, algorithm, normalizer=17))
         losses[-1].value.backward()
         assert part.logprobs.grad is not None
         gradient[index] = part.logprobs.grad
@@ -90,12 +93,12 @@ def test_splitting_and_packing_order_change_neither_loss_nor_gradient_nor_metric
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if name != "sft"])  # imitation has no advantages
 def test_a_group_without_signal_adds_nothing_to_the_policy_gradient(name):
-    recipe = dataclasses.replace(RECIPES[name], kl_coef=0.0, entropy_coef=0.0)
+    algorithm = dataclasses.replace(RECIPES[name], kl_coef=0.0, entropy_coef=0.0)
     batch = random_tokens(LENGTHS)
     batch.advantages[batch.sequence >= 4] = 0.0
-    policy_loss(batch, recipe, normalizer=17).value.backward()
+    policy_loss(batch, algorithm, normalizer=17).value.backward()
     alone, index = chosen(batch, [0, 1, 2, 3])
-    policy_loss(alone, recipe, normalizer=17).value.backward()
+    policy_loss(alone, algorithm, normalizer=17).value.backward()
     assert batch.logprobs.grad is not None
     assert alone.logprobs.grad is not None
     assert torch.equal(batch.logprobs.grad[index], alone.logprobs.grad)
@@ -103,16 +106,16 @@ def test_a_group_without_signal_adds_nothing_to_the_policy_gradient(name):
 
 
 @over_recipes
-def test_a_token_of_weight_zero_takes_no_part_even_if_it_is_not_a_number(recipe):
+def test_a_token_of_weight_zero_takes_no_part_even_if_it_is_not_a_number(algorithm):
     batch = random_tokens(LENGTHS)
-    policy_loss(batch, recipe, normalizer=17).value.backward()
+    policy_loss(batch, algorithm, normalizer=17).value.backward()
     for values in (batch.advantages, batch.old_logprobs, batch.ref_logprobs, batch.sampler_logprobs, batch.entropy):
         assert values is not None
         values.detach()[batch.sequence == 2] = math.nan
     spoiled = dataclasses.replace(batch, logprobs=batch.logprobs.detach().clone().requires_grad_())
     with torch.no_grad():
         spoiled.logprobs[batch.sequence == 2] = -math.inf
-    loss = policy_loss(spoiled, recipe, normalizer=17)
+    loss = policy_loss(spoiled, algorithm, normalizer=17)
     loss.value.backward()
     assert batch.logprobs.grad is not None
     assert spoiled.logprobs.grad is not None
@@ -123,7 +126,7 @@ def test_a_token_of_weight_zero_takes_no_part_even_if_it_is_not_a_number(recipe)
 @pytest.mark.parametrize("log_ratio", [50.0, 200.0, -50.0, -200.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @over_recipes
-def test_a_policy_far_from_the_old_one_and_the_reference_gives_finite_numbers(recipe, dtype, log_ratio):
+def test_a_policy_far_from_the_old_one_and_the_reference_gives_finite_numbers(algorithm, dtype, log_ratio):
     for advantage, offline in itertools.product((1.0, 0.0, -1.0), (False, True)):
         logprobs = torch.tensor([-60.0, -1.0, -0.5], dtype=dtype).requires_grad_()
         others = logprobs.detach() - log_ratio
@@ -139,7 +142,7 @@ def test_a_policy_far_from_the_old_one_and_the_reference_gives_finite_numbers(re
             sampler_logprobs=others,
             entropy=torch.ones(3, dtype=dtype).requires_grad_(),
         )
-        loss = policy_loss(batch, recipe, normalizer=3)
+        loss = policy_loss(batch, algorithm, normalizer=3)
         loss.value.backward()
         assert logprobs.grad is not None
         assert logprobs.grad.isfinite().all()

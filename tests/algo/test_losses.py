@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from easyvideor1.algo.algorithms import ALGORITHMS, Algorithm
 from easyvideor1.algo.losses import Loss, Tokens, policy_loss
-from easyvideor1.algo.recipes import ALGORITHMS, Recipe
 
 
 def vector(values) -> torch.Tensor:
@@ -28,13 +28,13 @@ def tokens(logprobs, *, advantages, lengths=None, offline=None, weights=None, **
     )
 
 
-def make(**options) -> Recipe:
-    return Recipe(name="test", paper="", **options)
+def make(**options) -> Algorithm:
+    return Algorithm(name="test", paper="", **options)
 
 
-def value_and_gradient(batch: Tokens, recipe: Recipe, normalizer: float = 1.0) -> tuple[float, list[float]]:
+def value_and_gradient(batch: Tokens, algorithm: Algorithm, normalizer: float = 1.0) -> tuple[float, list[float]]:
     batch.logprobs.grad = None
-    loss = policy_loss(batch, recipe, normalizer=normalizer)
+    loss = policy_loss(batch, algorithm, normalizer=normalizer)
     loss.value.backward()
     assert batch.logprobs.grad is not None
     return loss.value.item(), batch.logprobs.grad.tolist()
@@ -114,12 +114,12 @@ def test_cispo_keeps_the_gradient_of_clipped_tokens():
 def test_luffy_shapes_stored_tokens_and_clips_sampled_ones():
     p = 0.25
     batch = tokens([math.log(p), -1.0], advantages=[2.0, 2.0], offline=[True, False], old_logprobs=[-9.0, -1 - LOG2])
-    recipe = make(offline_loss="shaped", offline_old="one")
-    value, gradient = value_and_gradient(batch, recipe)
+    algorithm = make(offline_loss="shaped", offline_old="one")
+    value, gradient = value_and_gradient(batch, algorithm)
     # f = p / (p + 0.1); df / dlog p = 0.1 p / (p + 0.1)^2. The sampled token's ratio 2 is clipped at 1.2.
     assert value == near(-2.0 * p / 0.35 - 2.0 * 1.2)
     assert gradient == near([-2.0 * 0.1 * p / 0.35**2, 0.0])
-    metrics = means(policy_loss(batch, recipe, normalizer=1))
+    metrics = means(policy_loss(batch, algorithm, normalizer=1))
     assert metrics["loss/policy_offline"] == near(-2.0 * p / 0.35)
     assert metrics["loss/policy_online"] == near(-2.4)
     assert metrics["loss/offline_token_frac"] == 0.5
@@ -223,9 +223,9 @@ def test_a_bad_response_that_became_far_too_likely_is_still_pushed_down():
 
 
 def test_clipped_tokens_are_those_whose_ratio_a_bound_holds():
-    def clipped(recipe: Recipe, **others) -> float:
+    def clipped(algorithm: Algorithm, **others) -> float:
         batch = tokens(**FOUR, advantages=[1.5, -1.5, 1.5, -1.5], **others)
-        return means(policy_loss(batch, recipe, normalizer=1))["loss/ratio_clipped_frac"]
+        return means(policy_loss(batch, algorithm, normalizer=1))["loss/ratio_clipped_frac"]
 
     assert clipped(make()) == 0.5
     assert clipped(make(dual_clip=1.9)) == 0.75

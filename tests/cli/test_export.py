@@ -9,11 +9,11 @@ from easyvideor1.cli import main
 from easyvideor1.config import load_config
 from easyvideor1.data.encode import Encoder
 from easyvideor1.demo.model import new_model, save, train_tokenizer
-from easyvideor1.report.folder import RunFolder
+from easyvideor1.model.load import load_model
+from easyvideor1.records.folder import RunFolder
 from easyvideor1.train import checkpoint
 from easyvideor1.train.checkpoint import RunState
 from easyvideor1.train.masters import MasterWeights
-from easyvideor1.train.model import load_model
 
 LORA = "model.lora={rank: 2}"
 
@@ -56,6 +56,7 @@ def make_run(tmp_path):
                 if parameter.requires_grad:
                     parameter.add_(0.01)
         folder = RunFolder(config.out)
+        folder.path.mkdir(parents=True)
         folder.write_start(config)
         save_checkpoint(folder.path, model, step=7)
         return folder.path, model

@@ -13,8 +13,7 @@ import yaml
 from easyvideor1.cli import main
 from easyvideor1.demo.clips import Scene, Thing, write_clip, write_image
 from easyvideor1.demo.model import new_model, save, train_tokenizer
-from easyvideor1.report.metrics import comparable, read
-from easyvideor1.report.records import read_validation
+from easyvideor1.report.read import comparable, read_metrics, read_validation
 
 TEXTS = ["What colour is it? A. red B. blue Think in <think> tags, then give the option letter in <answer> tags."] * 50
 OPTIONS = ["A. red", "B. blue"]
@@ -79,7 +78,7 @@ def recipe(folder, out, data="rows.jsonl", **train):
 
 def test_a_run_leaves_metrics_validation_rollouts_and_a_report(folder, tmp_path):
     assert main(["train", recipe(folder, tmp_path / "run")]) == 0
-    metrics = read(tmp_path / "run" / "metrics.jsonl")
+    metrics = read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert [row["step"] for row in comparable(metrics)] == [0, 1, 2, 3, 3]
     for part in ("validate", "checkpoint"):
         assert [row["step"] for row in metrics if row.get(f"time/{part}_s", 0.0) > 0] == (
@@ -97,9 +96,9 @@ def test_the_same_folder_with_other_values_is_refused(folder, tmp_path, capsys):
     path = recipe(folder, tmp_path / "run", steps=1)
     assert main(["train", path]) == 0
     assert main(["train", path, "optimizer.learning_rate=0.5", "seed=3"]) == 2
-    assert "other values of optimizer.learning_rate, seed" in capsys.readouterr().err
+    assert "other values: seed was 0" in capsys.readouterr().err
     assert main(["train", path, "train.steps=2"]) == 0
-    assert read(tmp_path / "run" / "metrics.jsonl")[-1]["step"] == 2
+    assert read_metrics(tmp_path / "run" / "metrics.jsonl")[-1]["step"] == 2
 
 
 def test_a_run_that_a_rule_ends_says_so_in_its_report_and_goes_on_with_another_rule(folder, tmp_path, capsys):
@@ -120,9 +119,9 @@ def test_a_run_that_a_rule_ends_says_so_in_its_report_and_goes_on_with_another_r
 def test_stored_trajectories_of_other_samples_are_refused(folder, tmp_path, capsys):
     stored = write_rows(tmp_path / "stored.jsonl", [{"id": "elsewhere", "response": "<answer>A</answer>"}])
     path = recipe(folder, tmp_path / "run")
-    words = ["mix.enable=true", f"mix.source={stored}"]
+    words = ["offline.enable=true", f"offline.source={stored}"]
     assert main(["train", path, *words]) == 1
-    assert "all 1 stored trajectories are longer than rollout.max_response_tokens" in capsys.readouterr().err
+    assert "all 1 offline trajectories are longer than rollout.max_response_tokens" in capsys.readouterr().err
     assert main(["train", path, *words, "rollout.max_response_tokens=40"]) == 1
     assert "belong to samples that are not in data.train" in capsys.readouterr().err
 
@@ -193,7 +192,7 @@ def test_a_process_killed_outright_and_restarted_equals_one_never_killed(folder,
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert main(["train", killed]) == 0
-    first, second = (comparable(read(tmp_path / name / "metrics.jsonl")) for name in ("whole", "killed"))
+    first, second = (comparable(read_metrics(tmp_path / name / "metrics.jsonl")) for name in ("whole", "killed"))
     assert first == second
     weights = [
         (tmp_path / name / "checkpoints" / "step-000006" / "model" / "model.safetensors").read_bytes()
@@ -210,5 +209,5 @@ def test_a_problem_type_of_ones_own_is_judged_by_its_function_from_load_to_updat
     place = f"reward.rewards={{my type: '{tmp_path / 'mine.py'}:judge'}}"
     path = recipe(folder, tmp_path / "run", data="own.jsonl", steps=1)
     assert main(["train", path, place]) == 0
-    metrics = read(tmp_path / "run" / "metrics.jsonl")
+    metrics = read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert [row["accuracy/my type"] for row in metrics if "accuracy/my type" in row] == [0.25]

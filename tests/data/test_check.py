@@ -40,8 +40,8 @@ def row(number: int, *videos: Path | str, **fields) -> dict:
 
 
 def gold_is_a_number(sample):
-    if not sample.answer.isdigit():
-        raise DataError(f"gold answer {sample.answer!r} is no number", where=sample.where)
+    if not sample.gold.isdigit():
+        raise DataError(f"gold answer {sample.gold!r} is no number", where=sample.where)
 
 
 def check(tmp_path: Path, data: Path, *, cache_dir: str | None = None, max_prompt_tokens: int = 10_000):

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import qwen_oracle as oracle
 import torch
-from qwen_oracle import CASES, FAMILIES
+from support import qwen_oracle as oracle
+from support.qwen_oracle import CASES, FAMILIES
 
 from easyvideor1.data.encode import Encoder, join_inputs, media_inputs
 from easyvideor1.errors import DataError, MismatchError, UsageError
@@ -65,7 +65,7 @@ def clips(name, family, plans):
 
 
 def text_sample(text, **fields):
-    return Sample(id="q1", problem_type="open-ended", problem=text, answer="", where="rows.jsonl:7", **fields)
+    return Sample(id="q1", problem_type="open-ended", problem=text, gold="", where="rows.jsonl:7", **fields)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-import qwen_oracle as oracle
 import torch
 import transformers as hf
+from support import qwen_oracle as oracle
 
 from easyvideor1.data.positions import IMAGE, TEXT, VIDEO, Run, positions, time_interval
 

@@ -15,7 +15,7 @@ def test_problem_options_and_form_stand_in_one_short_text():
         id="s",
         problem_type="multiple choice",
         problem="<video>What?",
-        answer="B",
+        gold="B",
         options=("cat", "dog"),
         media=(VIDEO,),
     )
@@ -26,57 +26,55 @@ def test_problem_options_and_form_stand_in_one_short_text():
 
 
 def test_tags_left_out_are_put_first_in_the_order_of_the_media():
-    sample = Sample(id="s", problem_type="numerical", problem="How many?", answer="4", media=(IMAGE, VIDEO))
+    sample = Sample(id="s", problem_type="numerical", problem="How many?", gold="4", media=(IMAGE, VIDEO))
     assert instruction(sample, thinking=False).startswith("<image><video>How many?")
 
 
 def test_tags_in_place_stay_there():
-    sample = Sample(id="s", problem_type="numerical", problem="Here: <video> How many?", answer="4", media=(VIDEO,))
+    sample = Sample(id="s", problem_type="numerical", problem="Here: <video> How many?", gold="4", media=(VIDEO,))
     assert instruction(sample, thinking=False).startswith("Here: <video> How many?")
 
 
 @pytest.mark.parametrize("problem", ["<video><video>x", "<image>x", "<video><image>x"])
 def test_tags_that_do_not_match_the_media_are_a_data_error(problem):
-    sample = Sample(id="s", where="rows:7", problem_type="numerical", problem=problem, answer="4", media=(VIDEO,))
+    sample = Sample(id="s", where="rows:7", problem_type="numerical", problem=problem, gold="4", media=(VIDEO,))
     with pytest.raises(DataError, match="rows:7: field 'problem'"):
         instruction(sample, thinking=False)
 
 
 def test_options_that_the_problem_lists_are_not_repeated():
     sample = Sample(
-        id="s", problem_type="mcq", problem="cat or dog?\nA. cat\nB. dog", answer="B", options=("A. cat", "B. dog")
+        id="s", problem_type="mcq", problem="cat or dog?\nA. cat\nB. dog", gold="B", options=("A. cat", "B. dog")
     )
     assert instruction(sample, thinking=False).count("cat") == 2
 
 
 def test_unknown_types_take_the_default_template():
-    sample = Sample(id="s", problem_type="my type", problem="x", answer="y")
+    sample = Sample(id="s", problem_type="my type", problem="x", gold="y")
     assert instruction(sample, thinking=False) == "x\nGive the answer in <answer> tags."
 
 
 def test_own_templates_come_before_the_packaged_ones(tmp_path):
     (tmp_path / "numerical.jinja").write_text("{{ problem }} ({{ sample.id }})")
-    sample = Sample(id="s9", problem_type="numerical", problem="x", answer="1")
+    sample = Sample(id="s9", problem_type="numerical", problem="x", gold="1")
     assert instruction(sample, thinking=False, templates=tmp_path) == "x (s9)"
-    other = Sample(id="s9", problem_type="boolean", problem="x", answer="No")
+    other = Sample(id="s9", problem_type="boolean", problem="x", gold="No")
     assert "Yes or No" in instruction(other, thinking=False, templates=tmp_path)
 
 
 def test_a_template_with_an_unknown_field_is_a_usage_error(tmp_path):
     (tmp_path / "numerical.jinja").write_text("{{ porblem }}")
     with pytest.raises(UsageError, match="porblem"):
-        instruction(
-            Sample(id="s", problem_type="numerical", problem="x", answer="1"), thinking=False, templates=tmp_path
-        )
+        instruction(Sample(id="s", problem_type="numerical", problem="x", gold="1"), thinking=False, templates=tmp_path)
     with pytest.raises(UsageError, match="does not exist"):
         instruction(
-            Sample(id="s", problem_type="numerical", problem="x", answer="1"), thinking=False, templates=tmp_path / "no"
+            Sample(id="s", problem_type="numerical", problem="x", gold="1"), thinking=False, templates=tmp_path / "no"
         )
 
 
 def test_every_template_asks_for_the_answer_tags_in_both_modes():
     for path in TEMPLATES.glob("[a-z]*.jinja"):
-        sample = Sample(id="s", problem_type=path.stem, problem="x", answer="1")
+        sample = Sample(id="s", problem_type=path.stem, problem="x", gold="1")
         assert "<think>" in instruction(sample, thinking=True)
         text = instruction(sample, thinking=False)
         assert "<think>" not in text

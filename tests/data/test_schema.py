@@ -19,7 +19,7 @@ def test_a_row_in_the_public_schema_loads_with_its_answer_unwrapped():
     sample = parsed(
         solution="<answer>B</answer>", answer=None, problem_id=12, data_type="video", path="clips/a.mp4", duration_s=3.5
     )
-    assert (sample.id, sample.answer, sample.modality) == ("12", "B", "video")
+    assert (sample.id, sample.gold, sample.modality) == ("12", "B", "video")
     assert sample.media[0].path == "media/clips/a.mp4"
     assert sample.extra == {"duration_s": 3.5}
 
@@ -43,7 +43,7 @@ def test_tags_may_be_left_out():
 
 
 def test_a_structured_answer_becomes_its_json():
-    assert json.loads(parsed(answer={"time": [1.5, 3]}).answer) == {"time": [1.5, 3]}
+    assert json.loads(parsed(answer={"time": [1.5, 3]}).gold) == {"time": [1.5, 3]}
 
 
 @pytest.mark.parametrize(

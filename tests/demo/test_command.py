@@ -8,7 +8,7 @@ from easyvideor1.cli.demo import MODEL, demo_config
 from easyvideor1.data.encode import Encoder
 from easyvideor1.demo.build import IMAGE_SPEC, VIDEO_SPEC
 from easyvideor1.errors import UsageError
-from easyvideor1.report.metrics import comparable, read
+from easyvideor1.report.read import comparable, read_metrics
 from easyvideor1.rewards.router import WEIGHTS
 
 
@@ -36,10 +36,11 @@ def test_the_shipped_model_is_small_and_its_tokenizer_fits_it():
 def test_the_demo_trains_a_step_goes_on_and_refuses_the_seed_of_another_data_set(tmp_path, capsys):
     out = tmp_path / "run"
     words = ["demo", "--out", str(out), "train.prompts_per_step=2", "data.validation=[]", "train.checkpoint_every=1"]
+    words.append("optimizer.schedule=constant")
     assert main([*words, "train.steps=1"]) == 0
     assert (out / "report.html").exists()
     assert main([*words, "train.steps=2"]) == 0
-    assert [row["step"] for row in comparable(read(out / "metrics.jsonl"))] == [1, 2]
+    assert [row["step"] for row in comparable(read_metrics(out / "metrics.jsonl"))] == [1, 2]
     capsys.readouterr()
     assert main([*words[:3], "--seed", "1", *words[3:], "train.steps=2"]) == 2
     assert "another --out" in capsys.readouterr().err

@@ -100,7 +100,7 @@ def test_the_right_option_of_a_direction_question_is_the_way_the_shape_moves():
         for question in exam.questions:
             if question.family == "direction":
                 (mover,) = exam.scene.things
-                told = question.options["ABCD".index(question.answer)][3:]
+                told = question.options["ABCD".index(question.gold)][3:]
                 ways = {"left": mover.dx_per_s < 0, "right": mover.dx_per_s > 0,
                         "up": mover.dy_per_s < 0, "down": mover.dy_per_s > 0}  # fmt: skip
                 assert [way for way, is_so in ways.items() if is_so] == [told]
@@ -120,4 +120,4 @@ def test_sums_add_up():
     for question in (text_exam(rng).questions[0] for _ in range(20)):
         assert question.family == "sum"
         left, right = question.problem.removeprefix("What is ").rstrip("?").split(" + ")
-        assert question.answer == str(int(left) + int(right))
+        assert question.gold == str(int(left) + int(right))

@@ -7,7 +7,7 @@ from easyvideor1.demo.questions import Question, text_exam, video_exam
 from easyvideor1.rewards.router import score
 from easyvideor1.types import Sample
 
-COUNT = Question(family="count", problem_type="numerical", problem="How many?", answer="3", fact="3 shapes are there")
+COUNT = Question(family="count", problem_type="numerical", problem="How many?", gold="3", fact="3 shapes are there")
 
 
 def questions(count: int) -> list[Question]:
@@ -22,9 +22,9 @@ def test_a_careful_answer_states_what_is_seen_and_is_right():
 def test_a_careful_answer_says_the_option_and_the_verdict_beside_the_fact():
     options = ("A. left", "B. down", "C. up", "D. right")
     way = Question(
-        family="", problem_type="multiple choice", problem="?", answer="C", fact="It moves up", options=options
+        family="", problem_type="multiple choice", problem="?", gold="C", fact="It moves up", options=options
     )
-    verdict = Question(family="motion", problem_type="boolean", problem="?", answer="No", fact="It moves up")
+    verdict = Question(family="motion", problem_type="boolean", problem="?", gold="No", fact="It moves up")
     assert careful(way, Random(0)) == "<think>It moves up (C).</think><answer>C</answer>"
     assert careful(verdict, Random(0)) == "<think>It moves up: no.</think><answer>No</answer>"
 
@@ -32,7 +32,7 @@ def test_a_careful_answer_says_the_option_and_the_verdict_beside_the_fact():
 def test_every_careful_answer_scores_one():
     for question in questions(20):
         sample = Sample(
-            id="", problem_type=question.problem_type, problem="?", answer=question.answer, options=question.options
+            id="", problem_type=question.problem_type, problem="?", gold=question.gold, options=question.options
         )
         assert score(sample, careful(question, Random(0)), thinking=True).value == 1.0
 

@@ -3,18 +3,19 @@
 import numpy as np
 import pytest
 import torch
+from support.asking import requests
 from transformers import AutoModelForImageTextToText
 
 from easyvideor1.cli.demo import MODEL
-from easyvideor1.data.dataset import Preparer
 from easyvideor1.data.encode import Encoder
+from easyvideor1.data.prepare import Preparer
 from easyvideor1.demo.build import IMAGE_SPEC, VIDEO_SPEC
 from easyvideor1.demo.clips import Scene, Thing, write_clip, write_image
 from easyvideor1.rollout.engine import Sampling
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.train import shared_prefix
-from easyvideor1.train.batch import pack
 from easyvideor1.train.logprobs import response_logprobs
+from easyvideor1.train.pack import pack_groups
 from easyvideor1.types import Group, Media, Sample
 from easyvideor1.video.cache import FrameCache
 
@@ -37,7 +38,7 @@ def samples(tmp_path_factory):
             id=kind,
             problem_type="multiple choice",
             problem="What colour is the shape?",
-            answer="A",
+            gold="A",
             options=options,
             media=media[kind],
         )
@@ -60,12 +61,12 @@ def test_sampler_and_actor_agree_on_every_token(samples, tmp_path, kind):
     model = AutoModelForImageTextToText.from_pretrained(MODEL, dtype=torch.float32)
     shared_prefix.enable(model)
     example = prepare(samples[kind])
-    (rollouts,) = HFEngine(model, encoder, rows_per_batch=8).generate(
-        [example], Sampling(n=8, max_response_tokens=40), seed=0
+    (rollouts,) = HFEngine(model, encoder, responses_per_batch=8).generate(
+        requests([example], Sampling(n=8, max_response_tokens=40)), seed=0
     )
     group = Group(prompt=example.prompt, rollouts=rollouts, advantages=(1.0,) * 8, weights=(1.0,) * 8)
-    (row,) = pack([group], tokens_per_row=4096, shared_prefix=True).rows
+    (pack,) = pack_groups([group], tokens_per_pack=4096, shared_prefix=True).packs
     with torch.no_grad():
-        logprobs, _ = response_logprobs(model, row, {0: example.features})
-    np.testing.assert_allclose(logprobs, row.tokens.sampler_logprobs, atol=1e-4)
+        logprobs, _ = response_logprobs(model, pack, {0: example.features})
+    np.testing.assert_allclose(logprobs, pack.tokens.sampler_logprobs, atol=1e-4)
     assert len({rollout.text for rollout in rollouts}) > 1

@@ -94,7 +94,7 @@ def test_expressions_that_would_take_computer_algebra_long_are_too_large_for_it(
 
 
 def test_hostile_expressions_score_zero_within_their_deadline_and_leave_the_next_answer_right():
-    gold = Sample(id="s", problem_type="math", problem="", answer="3")
+    gold = Sample(id="s", problem_type="math", problem="", gold="3")
     texts = [text for hostile in HOSTILE for text in (f"<answer>{hostile}</answer>", "<answer>6/2</answer>")]
     with RewardPool(workers=1, deadline_s=60) as pool:  # six times the usual: a machine that runs tests is busy
         scores = pool.score([(gold, text) for text in texts])
@@ -123,14 +123,12 @@ def test_size_limits_are_on_the_safe_side_of_ordinary_answers():
 @pytest.mark.parametrize("gold", ["", "$$", "8^{8^{8^{8}}}", "1" * 400])
 def test_gold_without_a_moderate_expression_is_a_data_error(gold):
     with pytest.raises(DataError, match="field 'answer'"):
-        check([Sample(id="s", problem_type="math", problem="", answer=gold)])
+        check([Sample(id="s", problem_type="math", problem="", gold=gold)])
 
 
 def test_gold_that_the_algebra_cannot_read_is_never_paid():
     with pytest.raises(UnreadableGoldError):
         judge("5", "\\foo +\\bar = )")
     with RewardPool(workers=1) as pool:
-        score = pool.score([(Sample(id="s", problem_type="math", problem="", answer="+*^ )2("), "<answer>5</answer>")])[
-            0
-        ]
+        score = pool.score([(Sample(id="s", problem_type="math", problem="", gold="+*^ )2("), "<answer>5</answer>")])[0]
     assert not score.is_scored

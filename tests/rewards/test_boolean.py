@@ -37,4 +37,4 @@ def test_answer_is_read_as(value, text):
 @pytest.mark.parametrize("gold", ["", "maybe", "yes or no", "A"])
 def test_gold_that_is_neither_is_a_data_error(gold):
     with pytest.raises(DataError, match="Yes or No"):
-        check([Sample(id="s", problem_type="binary classification", problem="", answer=gold)])
+        check([Sample(id="s", problem_type="binary classification", problem="", gold=gold)])

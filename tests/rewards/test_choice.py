@@ -110,10 +110,10 @@ def test_letters_are_taken_off_options_only_where_all_have_them():
 
 @pytest.mark.parametrize("gold", ["B", "b", "(B)", "B.", "B. a tall tower", "a tall tower", "Answer: B"])
 def test_gold_may_carry_marks_and_text(gold):
-    check([Sample(id="s", problem_type="mcq", problem="", answer=gold, options=OPTIONS)])
+    check([Sample(id="s", problem_type="mcq", problem="", gold=gold, options=OPTIONS)])
 
 
 @pytest.mark.parametrize("gold", ["", "F", "AC", "the tower", "A, C"])
 def test_gold_outside_the_options_is_a_data_error(gold):
     with pytest.raises(DataError, match=r"rows:3: field 'answer': .* letters A, B, C, D, E"):
-        check([Sample(id="s", where="rows:3", problem_type="mcq", problem="", answer=gold, options=OPTIONS)])
+        check([Sample(id="s", where="rows:3", problem_type="mcq", problem="", gold=gold, options=OPTIONS)])

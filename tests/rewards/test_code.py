@@ -24,7 +24,7 @@ SCENE = (
 
 
 def judge(gold: str, answer: str, problem_type: str = "svg-code") -> float:
-    sample = Sample(id="s", problem_type=problem_type, problem="", answer=gold)
+    sample = Sample(id="s", problem_type=problem_type, problem="", gold=gold)
     return score(sample, f"<answer>{answer}</answer>").parts["accuracy"]
 
 
@@ -268,7 +268,7 @@ def test_nothing_is_read_opened_or_run(tmp_path):
 
 
 def test_hostile_drawings_leave_the_next_one_right():
-    sample = Sample(id="s", problem_type="svg", problem="", answer=SCENE)
+    sample = Sample(id="s", problem_type="svg", problem="", gold=SCENE)
     texts = [text for hostile in hostile_drawings("/etc/hostname", 9) for text in (hostile, SCENE)]
     huge = '<svg width="2000000000" height="2000000000"><rect width="1999999999" height="5"/></svg>'
     with RewardPool(workers=1) as pool:
@@ -284,4 +284,4 @@ def test_hostile_drawings_leave_the_next_one_right():
 )
 def test_gold_that_shows_nothing_is_a_data_error(problem_type, gold):
     with pytest.raises(DataError, match="field 'answer'"):
-        check([Sample(id="s", problem_type=problem_type, problem="", answer=gold)])
+        check([Sample(id="s", problem_type=problem_type, problem="", gold=gold)])

@@ -14,7 +14,7 @@ def test_the_reward_of_the_page_scores_moves(tmp_path):
     (tmp_path / "my_rewards.py").write_text(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0])
     REGISTRY.rewards["chess move"] = load_function(f"{tmp_path / 'my_rewards.py'}:chess_move")
     try:
-        sample = Sample(id="s", problem_type="chess_move", problem="?", answer="e2e4")
+        sample = Sample(id="s", problem_type="chess_move", problem="?", gold="e2e4")
         texts = ("<answer>**e2e4**</answer>", "<answer>d3e4</answer>", "<answer>a2a3</answer>", "e2e4")
         assert [score(sample, text).parts["accuracy"] for text in texts] == [1.0, 0.5, 0.0, 0.0]
     finally:

@@ -4,7 +4,7 @@ import logging
 import os
 
 import pytest
-from made_responses import made_responses
+from support.made_responses import made_responses
 
 from easyvideor1.config import RewardConfig
 from easyvideor1.rewards.pool import RewardPool

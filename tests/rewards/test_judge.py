@@ -16,7 +16,7 @@ from easyvideor1.rewards.judge import Candidate, Judge
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.types import Sample
 
-SAMPLE = Sample(id="s", problem_type="open-ended", problem="What is he doing?", answer="He waters the garden.")
+SAMPLE = Sample(id="s", problem_type="open-ended", problem="What is he doing?", gold="He waters the garden.")
 
 
 class Server:
@@ -166,7 +166,7 @@ def test_pairs_are_asked_in_both_orders_and_a_change_of_mind_is_a_tie(serve, tmp
     judge = Judge(config(serve(by_words), tmp_path / "a"))
     assert judge.compare([candidate("rain")])[0].value == 1
     assert judge.usage.calls == 2
-    other = Sample(id="s", problem_type="llava", problem="?", answer="rain")
+    other = Sample(id="s", problem_type="llava", problem="?", gold="rain")
     assert judge.compare([Candidate(sample=other, answer="sun")])[0].value == 0
     always_first = Judge(config(serve(lambda *_: "VERDICT: FIRST"), tmp_path / "b"))
     assert always_first.compare([candidate("x")])[0].value == 0.5
@@ -209,7 +209,7 @@ def test_the_key_comes_from_its_file(serve, tmp_path):
 def test_the_pool_asks_the_judge_for_its_types_only(serve, tmp_path):
     server = serve(grade_by_words)
     settings = RewardConfig(judge=config(server, tmp_path, problem_types=("free-form",)))
-    number = Sample(id="n", problem_type="numerical", problem="?", answer="4")
+    number = Sample(id="n", problem_type="numerical", problem="?", gold="4")
     items = [
         (SAMPLE, "<think>x</think><answer>He waters plants</answer>"),
         (SAMPLE, "<answer>He sleeps</answer>"),

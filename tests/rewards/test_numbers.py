@@ -90,7 +90,7 @@ def test_mean_relative_accuracy_by_hand(value, gold, accuracy):
 @pytest.mark.parametrize("gold", ["", "many", "7 or 8", "nan", "1e999"])
 def test_gold_without_one_number_is_a_data_error(gold):
     with pytest.raises(DataError, match="one finite number"):
-        check([Sample(id="s", problem_type="regression", problem="", answer=gold)])
+        check([Sample(id="s", problem_type="regression", problem="", gold=gold)])
 
 
 @pytest.mark.parametrize(("value", "shown"), [(200.0, "200"), (0.1, "0.1"), (-1.5, "-1.5"), (1e20, "1e+20")])

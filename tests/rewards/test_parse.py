@@ -69,11 +69,11 @@ def test_equal_blocks_agree_and_others_contradict():
     ],
 )
 def test_format_part_without_thinking(text, part):
-    assert score(Sample(id="s", problem_type="numerical", problem="", answer="4"), text).parts["format"] == part
+    assert score(Sample(id="s", problem_type="numerical", problem="", gold="4"), text).parts["format"] == part
 
 
 def test_format_part_with_thinking_wants_a_thought():
-    sample = Sample(id="s", problem_type="numerical", problem="", answer="4")
+    sample = Sample(id="s", problem_type="numerical", problem="", gold="4")
     assert score(sample, "<answer>4</answer>", thinking=True).parts == {"accuracy": 1.0, "format": 0.0}
     assert score(sample, "<think>2+2</think><answer>4</answer>", thinking=True).parts["format"] == 1.0
 
@@ -162,12 +162,12 @@ FLOODS = (
 @pytest.mark.parametrize("problem_type", ["multiple choice", "numerical", "boolean", "temporal grounding"])
 def test_floods_are_read_in_linear_time(problem_type):
     gold = {"multiple choice": "B", "boolean": "No", "temporal grounding": "1 to 2"}.get(problem_type, "4.5")
-    sample = Sample(id="s", problem_type=problem_type, problem="", answer=gold, options=("A. one", "B. two"))
+    sample = Sample(id="s", problem_type=problem_type, problem="", gold=gold, options=("A. one", "B. two"))
     for text in FLOODS:
         assert score(sample, text).parts["accuracy"] == 0, text[:40]
 
 
 def test_an_answer_beyond_the_limit_is_no_answer():
-    sample = Sample(id="s", problem_type="numerical", problem="", answer="4")
+    sample = Sample(id="s", problem_type="numerical", problem="", gold="4")
     result = score(sample, "<answer>4" + " " * MAX_ANSWER_CHARS + "</answer>")
     assert (result.value, result.reason) == (pytest.approx(0.05), f"answer longer than {MAX_ANSWER_CHARS} characters")

@@ -45,7 +45,7 @@ def sample(problem_type: str) -> Sample:
     options = ("cat", "dog") if problem_type == "multiple choice" else ()
     answer = ASKED_FOR[problem_type]
     media = (Media(kind="video", path="v.mp4"),)
-    return Sample(id=problem_type, problem_type=problem_type, problem="?", answer=answer, options=options, media=media)
+    return Sample(id=problem_type, problem_type=problem_type, problem="?", gold=answer, options=options, media=media)
 
 
 def responses(problem_type: str) -> list[str]:

@@ -9,7 +9,7 @@ from easyvideor1.types import Sample
 
 # Stands for a container: it checks that the program defines `f`, without running it.
 COMMAND = "import json, sys; print('log'); print(float('def f' in json.load(sys.stdin)['code']))"
-SAMPLE = Sample(id="s", problem_type="python", problem="Write f.", answer="def f(): pass")
+SAMPLE = Sample(id="s", problem_type="python", problem="Write f.", gold="def f(): pass")
 
 
 def judge(command: str, *texts: str, deadline_s: float = 10.0) -> list[tuple[float | None, str]]:

@@ -83,7 +83,7 @@ def test_frames_have_one_name_however_they_are_written():
 
 def judge(problem_type: str, gold: object, answer: object, **extra: object) -> float:
     text = answer if isinstance(answer, str) else json.dumps(answer)
-    sample = Sample(id="s", problem_type=problem_type, problem="", answer=json.dumps(gold), extra=extra)
+    sample = Sample(id="s", problem_type=problem_type, problem="", gold=json.dumps(gold), extra=extra)
     return score(sample, f"<answer>{text}</answer>").parts["accuracy"]
 
 
@@ -211,4 +211,4 @@ def test_points_are_matched_by_the_best_assignment():
 )
 def test_gold_that_nothing_could_match_is_a_data_error(problem_type, gold):
     with pytest.raises(DataError, match="field 'answer'"):
-        check([Sample(id="s", problem_type=problem_type, problem="", answer=json.dumps(gold))])
+        check([Sample(id="s", problem_type=problem_type, problem="", gold=json.dumps(gold))])

@@ -80,9 +80,7 @@ def test_interval_iou_by_hand_and_in_both_orders(span, iou):
 
 
 def test_span_is_clipped_to_a_known_duration():
-    sample = Sample(
-        id="s", problem_type="temporal grounding", problem="", answer="20 to 40", extra={"duration_s": 40.0}
-    )
+    sample = Sample(id="s", problem_type="temporal grounding", problem="", gold="20 to 40", extra={"duration_s": 40.0})
     assert score(sample, "<answer>20 to 900</answer>").parts["accuracy"] == 1
     assert score(sample, "<answer>50 to 900</answer>").parts["accuracy"] == 0
 
@@ -90,4 +88,4 @@ def test_span_is_clipped_to_a_known_duration():
 @pytest.mark.parametrize("gold", ["", "[5, 5]", "[9, 5]", "soon", "[1]"])
 def test_gold_without_length_is_a_data_error(gold):
     with pytest.raises(DataError, match="time span"):
-        check([Sample(id="s", problem_type="temporal grounding", problem="", answer=gold)])
+        check([Sample(id="s", problem_type="temporal grounding", problem="", gold=gold)])

@@ -11,7 +11,7 @@ from easyvideor1.types import Sample
 
 
 def judge(problem_type: str, gold: str, answer: str) -> float:
-    sample = Sample(id="s", problem_type=problem_type, problem="", answer=gold)
+    sample = Sample(id="s", problem_type=problem_type, problem="", gold=gold)
     return score(sample, f"<answer>{answer}</answer>").parts["accuracy"]
 
 
@@ -172,4 +172,4 @@ def test_preference_scores_the_label(problem_type):
 )
 def test_gold_without_content_is_a_data_error(problem_type, gold):
     with pytest.raises(DataError, match="field 'answer'"):
-        check([Sample(id="s", problem_type=problem_type, problem="", answer=gold)])
+        check([Sample(id="s", problem_type=problem_type, problem="", gold=gold)])

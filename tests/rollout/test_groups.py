@@ -1,16 +1,16 @@
-"""Stored trajectories in groups, and which groups carry signal."""
+"""Offline trajectories in groups, and which groups carry signal."""
 
 import numpy as np
 import pytest
 
-from easyvideor1.config import MixConfig
+from easyvideor1.config import OfflineConfig
 from easyvideor1.errors import UsageError
-from easyvideor1.rollout.groups import fill, has_signal, num_sampled, takes_stored, with_stored
+from easyvideor1.rollout.groups import fill, has_signal, num_sampled, takes_offline, with_offline
 from easyvideor1.types import Group, Prompt, Rollout, Sample, Score, StopReason
 
 NO_IDS = np.zeros(0, dtype=np.int64)
 PROMPT = Prompt(
-    sample=Sample(id="q7", problem_type="multiple choice", problem="?", answer="A"),
+    sample=Sample(id="q7", problem_type="multiple choice", problem="?", gold="A"),
     text="?",
     input_ids=NO_IDS,
     token_types=NO_IDS,
@@ -18,10 +18,10 @@ PROMPT = Prompt(
     plans=(),
 )
 UNSCORED = Score.unscored("no answer")
-OFF = MixConfig()
-ALWAYS = MixConfig(enable=True)
-BELOW_HALF = MixConfig(enable=True, accuracy_threshold=0.5)
-STORED = Rollout(token_ids=(9,), text="stored", logprobs=None, stop_reason=StopReason.EOS, source="offline")
+OFF = OfflineConfig()
+ALWAYS = OfflineConfig(enable=True)
+BELOW_HALF = OfflineConfig(enable=True, accuracy_threshold=0.5)
+OFFLINE = Rollout(token_ids=(9,), text="offline", logprobs=None, stop_reason=StopReason.EOS, source="offline")
 
 
 def accuracy(value: float) -> Score:
@@ -37,15 +37,15 @@ def group(*scores: Score) -> Group:
 
 
 @pytest.mark.parametrize(
-    ("mix", "has_stored", "expected"),
+    ("offline", "has_offline", "expected"),
     [(OFF, True, 8), (ALWAYS, True, 7), (ALWAYS, False, 8), (BELOW_HALF, True, 8), (BELOW_HALF, False, 8)],
 )
-def test_one_rollout_fewer_is_sampled_only_where_a_stored_one_surely_comes(mix, has_stored, expected):
-    assert num_sampled(8, has_stored=has_stored, mix=mix) == expected
+def test_one_rollout_fewer_is_sampled_only_where_a_stored_one_surely_comes(offline, has_offline, expected):
+    assert num_sampled(8, has_offline=has_offline, offline=offline) == expected
 
 
 @pytest.mark.parametrize(
-    ("mix", "scores", "expected"),
+    ("offline", "scores", "expected"),
     [
         (OFF, [accuracy(0.0)], False),
         (ALWAYS, [accuracy(1.0)], True),
@@ -56,34 +56,34 @@ def test_one_rollout_fewer_is_sampled_only_where_a_stored_one_surely_comes(mix, 
         (BELOW_HALF, [UNSCORED, UNSCORED], False),
     ],
 )
-def test_the_threshold_looks_at_the_mean_accuracy_of_what_was_scored(mix, scores, expected):
-    assert takes_stored(scores, mix=mix) is expected
+def test_the_threshold_looks_at_the_mean_accuracy_of_what_was_scored(offline, scores, expected):
+    assert takes_offline(scores, offline=offline) is expected
 
 
-def test_a_stored_trajectory_is_added_to_n_minus_one_rollouts():
+def test_an_offline_trajectory_is_added_to_n_minus_one_rollouts():
     before = group(accuracy(0.0), accuracy(1.0))
-    mixed = with_stored(before, stored=STORED, score=accuracy(0.7), n=3)
-    assert mixed.rollouts == (*before.rollouts, STORED)
+    mixed = with_offline(before, trajectory=OFFLINE, score=accuracy(0.7), n=3)
+    assert mixed.rollouts == (*before.rollouts, OFFLINE)
     assert mixed.scores == (*before.scores, accuracy(0.7))
 
 
-def test_a_stored_trajectory_replaces_the_last_of_n_and_no_other():
+def test_an_offline_trajectory_replaces_the_last_of_n_and_no_other():
     before = group(accuracy(0.0), accuracy(0.2), accuracy(0.1))
-    mixed = with_stored(before, stored=STORED, score=accuracy(0.7), n=3)
-    assert mixed.rollouts == (*before.rollouts[:2], STORED)
+    mixed = with_offline(before, trajectory=OFFLINE, score=accuracy(0.7), n=3)
+    assert mixed.rollouts == (*before.rollouts[:2], OFFLINE)
     assert mixed.scores == (*before.scores[:2], accuracy(0.7))
 
 
 @pytest.mark.parametrize("num_rollouts", [1, 4])
 def test_a_group_of_another_size_is_refused(num_rollouts):
     with pytest.raises(ValueError, match=rf"'q7': a group of 3 .* {num_rollouts} rollouts"):
-        with_stored(group(*[accuracy(0.0)] * num_rollouts), stored=STORED, score=accuracy(1.0), n=3)
+        with_offline(group(*[accuracy(0.0)] * num_rollouts), trajectory=OFFLINE, score=accuracy(1.0), n=3)
 
 
 @pytest.mark.parametrize("threshold", [0.0, -0.5, 1.5])
 def test_a_threshold_that_never_or_always_holds_is_refused(threshold):
     with pytest.raises(UsageError, match="accuracy_threshold must be above 0 and at most 1"):
-        MixConfig(enable=True, accuracy_threshold=threshold)
+        OfflineConfig(enable=True, accuracy_threshold=threshold)
 
 
 @pytest.mark.parametrize(
@@ -101,13 +101,13 @@ def test_a_group_has_signal_where_scored_rewards_differ(scores, expected):
 
 
 class Source:
-    """Draws 0, 1, 2, ... and remembers how many it was asked for each time."""
+    """Gives 0, 1, 2, ... and remembers how many it was asked for each time."""
 
     def __init__(self) -> None:
         self.place = 0
         self.asked: list[int] = []
 
-    def draw(self, count: int) -> list[int]:
+    def take(self, count: int) -> list[int]:
         self.asked.append(count)
         self.place += count
         return list(range(self.place - count, self.place))
@@ -115,29 +115,29 @@ class Source:
 
 def test_dropped_items_are_refilled_by_exactly_as_many_as_are_missing():
     source = Source()
-    filled = fill(source.draw, wanted=4, max_rounds=5, keeps=lambda item: item % 2 == 0)
+    filled = fill(source.take, wanted=4, max_rounds=5, keeps=lambda item: item % 2 == 0)
     # 0-3 keeps 0 2; 4 5 keeps 4; 6 keeps 6.
     assert filled.kept == [0, 2, 4, 6]
     assert source.asked == [4, 2, 1]
-    assert (filled.num_drawn, filled.num_rounds) == (7, 2)
+    assert (filled.num_taken, filled.num_rounds) == (7, 2)
     assert filled.dropped_frac == pytest.approx(3 / 7)
 
 
 def test_refilling_ends_after_its_rounds_with_what_it_has():
     source = Source()
-    filled = fill(source.draw, wanted=3, max_rounds=2, keeps=lambda item: item == 1)
+    filled = fill(source.take, wanted=3, max_rounds=2, keeps=lambda item: item == 1)
     assert filled.kept == [1]
     assert (source.asked, filled.num_rounds) == ([3, 2, 2], 2)
 
 
-def test_without_drops_there_is_one_draw():
+def test_without_drops_there_is_one_round():
     source = Source()
-    filled = fill(source.draw, wanted=3, max_rounds=0, keeps=lambda item: True)
+    filled = fill(source.take, wanted=3, max_rounds=0, keeps=lambda item: True)
     assert (filled.kept, source.asked, filled.num_rounds, filled.dropped_frac) == ([0, 1, 2], [3], 0, 0.0)
 
 
 def test_steps_of_refilling_read_the_order_without_gaps_or_repeats():
     source = Source()
-    kept = [fill(source.draw, wanted=3, max_rounds=9, keeps=lambda item: item % 3 != 0).kept for _ in range(4)]
+    kept = [fill(source.take, wanted=3, max_rounds=9, keeps=lambda item: item % 3 != 0).kept for _ in range(4)]
     flat = [item for step in kept for item in step]
     assert flat == [item for item in range(source.place) if item % 3 != 0]

@@ -1,19 +1,15 @@
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from support.asking import requests
+from support.tiny_models import IMAGE, VIDEO, tiny_case, tiny_model
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "train"))
-from tiny_models import IMAGE, VIDEO, tiny_case, tiny_model
-
-from easyvideor1.data.dataset import Example
 from easyvideor1.rollout.engine import Sampling
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.train import shared_prefix
-from easyvideor1.types import StopReason
+from easyvideor1.types import Example, StopReason
 
 END_ID, PAD_ID = 7, 95
 GRID = [(2, 4, 4)]
@@ -54,9 +50,9 @@ def test_sampler_logprobs_are_the_actors_for_every_modality_and_any_batch(family
     model = tiny_model(family)
     shared_prefix.enable(model)
     prompts = examples(model)
-    for rows_per_batch in (1, 64):
-        engine = HFEngine(model, encoder(), rows_per_batch=rows_per_batch)
-        groups = engine.generate(prompts, Sampling(n=3, max_response_tokens=6), seed=1)
+    for responses_per_batch in (1, 64):
+        engine = HFEngine(model, encoder(), responses_per_batch=responses_per_batch)
+        groups = engine.generate(requests(prompts, Sampling(n=3, max_response_tokens=6)), seed=1)
         for example, group in zip(prompts, groups, strict=True):
             assert len(group) == 3
             for rollout in group:
@@ -68,8 +64,8 @@ def test_greedy_is_the_argmax_of_a_plain_forward_and_does_not_depend_on_the_batc
     model = tiny_model("qwen3_vl")
     prompts = examples(model)
     greedy = Sampling(temperature=0.0, max_response_tokens=5)
-    together = HFEngine(model, encoder(), rows_per_batch=64).generate(prompts, greedy, seed=0)
-    alone = HFEngine(model, encoder(), rows_per_batch=1).generate(prompts, greedy, seed=9)
+    together = HFEngine(model, encoder(), responses_per_batch=64).generate(requests(prompts, greedy), seed=0)
+    alone = HFEngine(model, encoder(), responses_per_batch=1).generate(requests(prompts, greedy), seed=9)
     assert [group[0].token_ids for group in together] == [group[0].token_ids for group in alone]
     ids = list(together[2][0].token_ids)
     with torch.no_grad():
@@ -86,10 +82,11 @@ def test_greedy_is_the_argmax_of_a_plain_forward_and_does_not_depend_on_the_batc
 
 def test_the_same_seed_gives_the_same_rollouts_and_leaves_the_global_state_alone():
     model = tiny_model("qwen3_vl")
-    engine = HFEngine(model, encoder(), rows_per_batch=8)
+    engine = HFEngine(model, encoder(), responses_per_batch=8)
     before = torch.get_rng_state()
     first, again, other = (
-        engine.generate(examples(model), Sampling(n=4, max_response_tokens=6), seed=seed) for seed in (1, 1, 2)
+        engine.generate(requests(examples(model), Sampling(n=4, max_response_tokens=6)), seed=seed)
+        for seed in (1, 1, 2)
     )
     assert first == again
     assert first != other
@@ -103,16 +100,16 @@ def test_vision_tokens_are_never_sampled_though_they_are_the_most_likely():
         model.model.language_model.norm.weight.fill_(0.0)
         model.model.language_model.norm.register_forward_hook(lambda *args: torch.ones_like(args[-1]))
         model.lm_head.weight[IMAGE] = 5.0
-    engine = HFEngine(model, encoder(), rows_per_batch=64)
-    groups = engine.generate(examples(model), Sampling(n=2, max_response_tokens=4), seed=0)
+    engine = HFEngine(model, encoder(), responses_per_batch=64)
+    groups = engine.generate(requests(examples(model), Sampling(n=2, max_response_tokens=4)), seed=0)
     assert not {IMAGE, VIDEO} & {token for group in groups for rollout in group for token in rollout.token_ids}
     assert engine.banned_hits > 0
 
 
 def test_a_response_ends_at_its_end_token_or_at_the_limit():
     model = tiny_model("qwen3_vl")
-    engine = HFEngine(model, encoder(end_ids=tuple(range(40))), rows_per_batch=64)
-    groups = engine.generate(examples(model), Sampling(n=8, max_response_tokens=3), seed=0)
+    engine = HFEngine(model, encoder(end_ids=tuple(range(40))), responses_per_batch=64)
+    groups = engine.generate(requests(examples(model), Sampling(n=8, max_response_tokens=3)), seed=0)
     rollouts = [rollout for group in groups for rollout in group]
     ended = [rollout for rollout in rollouts if rollout.stop_reason is StopReason.EOS]
     cut = [rollout for rollout in rollouts if rollout.stop_reason is StopReason.LENGTH]
@@ -125,8 +122,11 @@ def test_a_response_ends_at_its_end_token_or_at_the_limit():
 
 def test_rollouts_carry_the_version_of_the_weights():
     model = tiny_model("qwen3_vl")
-    engine = HFEngine(model, encoder(), rows_per_batch=64)
+    engine = HFEngine(model, encoder(), responses_per_batch=64)
     engine.load_weights(model, version=3)
-    assert engine.generate(examples(model)[:1], Sampling(max_response_tokens=2), seed=0)[0][0].weights_version == 3
+    assert (
+        engine.generate(requests(examples(model)[:1], Sampling(max_response_tokens=2)), seed=0)[0][0].weights_version
+        == 3
+    )
     with pytest.raises(AssertionError, match="shares the actor's weights"):
         engine.load_weights(tiny_model("qwen3_vl"), version=4)

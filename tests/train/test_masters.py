@@ -1,7 +1,7 @@
 """Steps that half precision cannot hold are not lost."""
 
 import torch
-from test_trainer import made_config, made_trainer
+from support.made_trainer import made_config, made_trainer
 from torch import nn
 
 from easyvideor1.train import checkpoint

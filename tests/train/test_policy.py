@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from test_gather import stored
-from test_trainer import final_weights, low_tokens, made_config, made_trainer
-from tiny_models import tiny_model
+from support.made_trainer import final_weights, low_tokens, made_config, made_trainer, offline
+from support.tiny_models import tiny_model
 
 from easyvideor1.config import ModelConfig, OptimizerConfig
 from easyvideor1.errors import RunError
-from easyvideor1.report.metrics import comparable, read
-from easyvideor1.train.model import load_model
+from easyvideor1.model.load import load_model
+from easyvideor1.report.read import comparable, read_metrics
 from easyvideor1.train.policy import scheduled_rate
 from easyvideor1.types import Score
 
@@ -40,19 +39,19 @@ def test_the_rate_rises_evenly_and_then_falls_to_what_would_be_zero_after_the_la
 def test_a_long_gradient_is_scaled_down_to_the_limit_and_its_length_is_told(tmp_path, limit):
     trainer = made_trainer(made_config(tmp_path, f"optimizer.max_grad_norm={limit}", "train.steps=1"))
     trainer.run()
-    [row] = comparable(read(tmp_path / "metrics.jsonl"))
+    [record] = comparable(read_metrics(tmp_path / "metrics.jsonl"))
     gradients = [parameter.grad for parameter in trainer._policy.model.parameters() if parameter.grad is not None]
     norm = float(torch.stack([gradient.norm() for gradient in gradients]).norm())
-    assert row["update/grad_norm"] > 1e-2
-    assert norm == pytest.approx(1e-3 if limit == "1e-3" else row["update/grad_norm"], rel=1e-4)
-    assert row["update/clipped_steps_frac"] == (limit == "1e-3")
+    assert record["update/grad_norm"] > 1e-2
+    assert norm == pytest.approx(1e-3 if limit == "1e-3" else record["update/grad_norm"], rel=1e-4)
+    assert record["update/clipped_steps_frac"] == (limit == "1e-3")
 
 
 def test_a_loss_that_is_no_number_ends_the_run_before_it_reaches_the_weights(tmp_path):
     trainer = made_trainer(made_config(tmp_path))
     before = final_weights(trainer)
-    gathered = trainer._gatherer.gather(1, 0)
-    works = trainer._minibatches(trainer._with_credit(gathered, gathered.tally), gathered.candidates)
+    collected = trainer._collector.collect(1, 0)
+    works = trainer._minibatches(trainer._with_credit(collected, collected.tally), collected.candidates)
     with pytest.raises(RunError, match="the weights were not touched"):
         trainer._policy.update([replace(work, normalizer=1e-45) for work in works], step=0)
     assert all(torch.equal(tensor, before[name]) for name, tensor in final_weights(trainer).items())
@@ -61,9 +60,9 @@ def test_a_loss_that_is_no_number_ends_the_run_before_it_reaches_the_weights(tmp
 def test_policy_reference_and_engine_agree_at_any_temperature(tmp_path):
     overrides = ("rollout.temperature=0.6", "algorithm.options={kl_coef: 0.1}", "train.steps=1")
     made_trainer(made_config(tmp_path, *overrides)).run()
-    [row] = comparable(read(tmp_path / "metrics.jsonl"))
-    assert row["loss/kl_ref"] == 0.0
-    assert row["policy/sampler_logprob_diff_max"] < 1e-4
+    [record] = comparable(read_metrics(tmp_path / "metrics.jsonl"))
+    assert record["loss/kl_ref"] == 0.0
+    assert record["policy/sampler_logprob_diff_max"] < 1e-4
 
 
 def test_a_model_is_loaded_as_it_is_to_be_trained(tmp_path):
@@ -78,11 +77,11 @@ def test_a_model_is_loaded_as_it_is_to_be_trained(tmp_path):
     assert not plain.model.language_model.gradient_checkpointing
 
 
-def gradient(trainer, groups, candidates, *, tokens_per_row, shared_prefix):
-    """What one update of the groups leaves in the weights' gradients, for rows of the given size."""
+def gradient(trainer, groups, candidates, *, tokens_per_pack, shared_prefix):
+    """What one update of the groups leaves in the weights' gradients, for records of the given size."""
     config = trainer._config
     trainer._config = replace(
-        config, train=replace(config.train, tokens_per_row=tokens_per_row, shared_prefix=shared_prefix)
+        config, train=replace(config.train, tokens_per_pack=tokens_per_pack, shared_prefix=shared_prefix)
     )
     trainer._policy.update(trainer._minibatches(groups, candidates), step=0)
     trainer._config = config
@@ -103,24 +102,26 @@ def score_but_one(items):
 
 @pytest.mark.parametrize("name", ["grpo", "dapo", "dr_grpo", "gspo_token", "rloo", "luffy"])
 def test_rows_of_any_size_give_one_gradient_and_what_does_not_train_adds_nothing_to_it(tmp_path, name):
-    overrides = [f"algorithm.name={name}", "algorithm.options={kl_coef: 0.1}", "mix.enable=true"]
+    overrides = [f"algorithm.name={name}", "algorithm.options={kl_coef: 0.1}", "offline.enable=true"]
     numbers = ["optimizer.learning_rate=0", "optimizer.max_grad_norm=.inf", "rollout.n=5", "train.steps=1"]
-    trainer = made_trainer(made_config(tmp_path, *overrides, *numbers), score=score_but_one, stored=stored())
-    gathered = trainer._gatherer.gather(1, 0)
-    groups, candidates = trainer._with_credit(gathered, gathered.tally), gathered.candidates
+    trainer = made_trainer(made_config(tmp_path, *overrides, *numbers), score=score_but_one, offline=offline())
+    collected = trainer._collector.collect(1, 0)
+    groups, candidates = trainer._with_credit(collected, collected.tally), collected.candidates
     weights = [weight for group in groups for weight in group.weights]
     assert len(groups) <= weights.count(0.0) < len(weights) // 2
-    whole = gradient(trainer, groups, candidates, tokens_per_row=10_000, shared_prefix=True)
+    whole = gradient(trainer, groups, candidates, tokens_per_pack=10_000, shared_prefix=True)
     assert any(value.abs().max() > 1e-6 for value in whole.values())
-    for tokens_per_row, shared_prefix in ((1, True), (10_000, False), (1, False)):
-        rows = gradient(trainer, groups, candidates, tokens_per_row=tokens_per_row, shared_prefix=shared_prefix)
-        assert_close(rows, whole)
+    for tokens_per_pack, shared_prefix in ((1, True), (10_000, False), (1, False)):
+        records = gradient(trainer, groups, candidates, tokens_per_pack=tokens_per_pack, shared_prefix=shared_prefix)
+        assert_close(records, whole)
     order = list(range(len(groups)))[::-1]
     turned = gradient(
-        trainer, [groups[i] for i in order], [candidates[i] for i in order], tokens_per_row=10_000, shared_prefix=True
+        trainer, [groups[i] for i in order], [candidates[i] for i in order], tokens_per_pack=10_000, shared_prefix=True
     )
     assert_close(turned, whole)
-    assert_close(gradient(trainer, list(map(trained, groups)), candidates, tokens_per_row=1, shared_prefix=True), whole)
+    assert_close(
+        gradient(trainer, list(map(trained, groups)), candidates, tokens_per_pack=1, shared_prefix=True), whole
+    )
 
 
 def trained(group):

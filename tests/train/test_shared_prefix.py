@@ -1,4 +1,4 @@
-"""Shared-prefix rows, separate rows and plain padded batches of the real model classes are the same function.
+"""Shared-prefix packs, separate packs and plain padded batches of the real model classes are the same function.
 
 Tolerances (float32): log-probs 1e-5 absolute, gradients 1e-4 relative; sums run in another order, nothing else differs.
 """
@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tiny_models import IMAGE, plain_logprobs, tiny_case, tiny_model
+from support.tiny_models import IMAGE, plain_logprobs, tiny_case, tiny_model
 
 from easyvideor1.errors import MismatchError, UsageError
 from easyvideor1.train import shared_prefix
-from easyvideor1.train.batch import pack
 from easyvideor1.train.logprobs import response_logprobs
-from easyvideor1.train.shared_prefix import RowLayout, lay_out
+from easyvideor1.train.pack import pack_groups
+from easyvideor1.train.shared_prefix import PackLayout, lay_out
 
 LOGPROB_TOLERANCE, GRADIENT_TOLERANCE = 1e-5, 1e-4
 WHOLE_BATCH = 10_000
@@ -40,18 +40,18 @@ def weighted(logprobs, case):
 
 
 def packed(model, cases, **options):
-    """{(sample id, rollout): log-probs} and gradients by packed rows."""
-    batch = pack([case.group for case in cases], **options)
-    if options["tokens_per_row"] == WHOLE_BATCH:
-        assert len(batch.rows) == 1
+    """{(sample id, rollout): log-probs} and gradients by packs."""
+    batch = pack_groups([case.group for case in cases], **options)
+    if options["tokens_per_pack"] == WHOLE_BATCH:
+        assert len(batch.packs) == 1
     features = {index: case.features for index, case in enumerate(cases)}
     names = [(case.group.prompt.sample.id, i) for case in cases for i in range(len(case.group.rollouts))]
     found, losses = {}, []
-    for row in batch.rows:
-        logprobs, _ = response_logprobs(model, row, features)
-        losses.append((logprobs * row.tokens.advantages * row.tokens.weights).sum())
-        for sequence in row.tokens.sequence.unique().tolist():
-            found[names[sequence]] = logprobs[row.tokens.sequence == sequence].detach()
+    for pack in batch.packs:
+        logprobs, _ = response_logprobs(model, pack, features)
+        losses.append((logprobs * pack.tokens.advantages * pack.tokens.weights).sum())
+        for sequence in pack.tokens.sequence.unique().tolist():
+            found[names[sequence]] = logprobs[pack.tokens.sequence == sequence].detach()
     return found, step(model, losses)
 
 
@@ -87,11 +87,11 @@ def plain_run(request):
 @pytest.mark.parametrize(
     "options",
     [
-        {"shared_prefix": True, "tokens_per_row": 1},
-        {"shared_prefix": True, "tokens_per_row": WHOLE_BATCH},
-        {"shared_prefix": False, "tokens_per_row": 100},
+        {"shared_prefix": True, "tokens_per_pack": 1},
+        {"shared_prefix": True, "tokens_per_pack": WHOLE_BATCH},
+        {"shared_prefix": False, "tokens_per_pack": 100},
     ],
-    ids=["shared, a group per row", "shared, all groups in a row", "separate"],
+    ids=["shared, a group per pack", "shared, all groups in a pack", "separate"],
 )
 def test_packed_rows_equal_the_plain_padded_forward(plain_run, options):
     model, cases, logprobs, gradients = plain_run
@@ -103,61 +103,61 @@ def test_packed_rows_equal_the_plain_padded_forward(plain_run, options):
 def test_order_and_row_budget_change_nothing(plain_run):
     model, cases, logprobs, gradients = plain_run
     shuffled = [cases[i] for i in (3, 0, 4, 2, 1)]
-    found_logprobs, found_gradients = packed(model, shuffled, tokens_per_row=60, shared_prefix=True)
+    found_logprobs, found_gradients = packed(model, shuffled, tokens_per_pack=60, shared_prefix=True)
     assert logprob_difference(found_logprobs, logprobs) < LOGPROB_TOLERANCE
     assert gradient_difference(found_gradients, gradients) < GRADIENT_TOLERANCE
 
 
 @pytest.fixture(scope="module")
-def one_row():
-    """(model, row of two groups, its media, its log-probs)."""
+def one_pack():
+    """(model, pack of two groups, its media, its log-probs)."""
     model = tiny_model("qwen3_vl")
     shared_prefix.enable(model)
     cases = [
         tiny_case(model, name="a", lengths=[3, 2], videos=[(2, 2, 2)], seed=1),
         tiny_case(model, name="b", lengths=[2, 4], seed=2),
     ]
-    (row,) = pack([case.group for case in cases], tokens_per_row=1000, shared_prefix=True).rows
+    (pack,) = pack_groups([case.group for case in cases], tokens_per_pack=1000, shared_prefix=True).packs
     media = {0: cases[0].features}
-    return model, row, media, forward(model, row, media)
+    return model, pack, media, forward(model, pack, media)
 
 
 @torch.no_grad()
-def forward(model, row, media, **options):
-    return response_logprobs(model, row, media, **options)[0]
+def forward(model, pack, media, **options):
+    return response_logprobs(model, pack, media, **options)[0]
 
 
-def test_the_comparison_sees_wrong_positions(one_row):
-    model, row, media, logprobs = one_row
-    positions = row.position_ids.clone()
+def test_the_comparison_sees_wrong_positions(one_pack):
+    model, pack, media, logprobs = one_pack
+    positions = pack.position_ids.clone()
     positions[:, :, -4:] += 2  # the last response, as if it came after its neighbour
-    changed = forward(model, replace(row, position_ids=positions), media)
+    changed = forward(model, replace(pack, position_ids=positions), media)
     assert (changed - logprobs)[:-4].abs().max() < LOGPROB_TOLERANCE
     assert (changed - logprobs)[-4:].abs().max() > 100 * LOGPROB_TOLERANCE
 
 
-def test_the_comparison_sees_a_response_that_looks_at_its_neighbour(one_row):
-    model, row, media, logprobs = one_row
-    first, second = row.layout.groups
-    leaky = RowLayout(groups=(first, lay_out(second.num_prompt, [sum(second.lengths)])))
-    changed = forward(model, replace(row, layout=leaky), media)
+def test_the_comparison_sees_a_response_that_looks_at_its_neighbour(one_pack):
+    model, pack, media, logprobs = one_pack
+    first, second = pack.layout.groups
+    leaky = PackLayout(groups=(first, lay_out(second.num_prompt, [sum(second.lengths)])))
+    changed = forward(model, replace(pack, layout=leaky), media)
     assert (changed - logprobs)[:-4].abs().max() < LOGPROB_TOLERANCE
     assert (changed - logprobs)[-4:].abs().max() > 100 * LOGPROB_TOLERANCE
 
 
-def test_the_comparison_sees_a_group_that_looks_at_the_one_before(one_row):
-    model, row, media, logprobs = one_row
-    leaky = RowLayout(groups=(lay_out(row.num_tokens - 4, [4]),))
-    changed = forward(model, replace(row, layout=leaky), media)
+def test_the_comparison_sees_a_group_that_looks_at_the_one_before(one_pack):
+    model, pack, media, logprobs = one_pack
+    leaky = PackLayout(groups=(lay_out(pack.num_tokens - 4, [4]),))
+    changed = forward(model, replace(pack, layout=leaky), media)
     assert (changed - logprobs)[5:].abs().max() > 100 * LOGPROB_TOLERANCE
 
 
-def test_a_response_does_not_depend_on_the_others(one_row):
-    model, row, media, logprobs = one_row
-    ids = row.input_ids.clone()
-    first_response = slice(row.layout.groups[0].num_prompt, row.layout.groups[0].num_prompt + 3)
+def test_a_response_does_not_depend_on_the_others(one_pack):
+    model, pack, media, logprobs = one_pack
+    ids = pack.input_ids.clone()
+    first_response = slice(pack.layout.groups[0].num_prompt, pack.layout.groups[0].num_prompt + 3)
     ids[:, first_response] = (ids[:, first_response] + 7) % 80
-    changed = forward(model, replace(row, input_ids=ids), media)
+    changed = forward(model, replace(pack, input_ids=ids), media)
     assert torch.equal(changed[3:], logprobs[3:])
     assert (changed - logprobs)[1:3].abs().max() > 100 * LOGPROB_TOLERANCE
 
@@ -170,12 +170,12 @@ def test_generation_is_not_touched():
     assert torch.equal(model.generate(**arguments, do_sample=False), reference.generate(**arguments, do_sample=False))
 
 
-def test_gradient_checkpointing_and_logit_chunks_change_nothing(one_row):
-    model, row, media, _ = one_row
+def test_gradient_checkpointing_and_logit_chunks_change_nothing(one_pack):
+    model, pack, media, _ = one_pack
 
     def run(**options):
-        logprobs, entropy = response_logprobs(model, row, media, **options)
-        return logprobs.detach(), entropy, step(model, [(logprobs * row.tokens.advantages).sum()])
+        logprobs, entropy = response_logprobs(model, pack, media, **options)
+        return logprobs.detach(), entropy, step(model, [(logprobs * pack.tokens.advantages).sum()])
 
     logprobs, entropy, gradients = run()
     model.activation_checkpointing_enable()
@@ -192,46 +192,46 @@ def test_temperature_divides_the_logits_and_entropy_is_that_of_the_distribution(
     model = tiny_model("qwen3_vl")
     shared_prefix.enable(model)
     case = tiny_case(model, name="a", lengths=[2], seed=1)
-    (row,) = pack([case.group], tokens_per_row=1, shared_prefix=True).rows
-    logits = model(input_ids=row.input_ids, position_ids=row.position_ids).logits[0, row.predictors]
+    (pack,) = pack_groups([case.group], tokens_per_pack=1, shared_prefix=True).packs
+    logits = model(input_ids=pack.input_ids, position_ids=pack.position_ids).logits[0, pack.predictors]
     expected = torch.distributions.Categorical(logits=logits / 0.7)
-    logprobs, entropy = response_logprobs(model, row, {}, temperature=0.7, entropy_gradients=True)
-    torch.testing.assert_close(logprobs, expected.log_prob(row.tokens.token_ids), atol=1e-5, rtol=0)
+    logprobs, entropy = response_logprobs(model, pack, {}, temperature=0.7, entropy_gradients=True)
+    torch.testing.assert_close(logprobs, expected.log_prob(pack.tokens.token_ids), atol=1e-5, rtol=0)
     torch.testing.assert_close(entropy, expected.entropy(), atol=1e-5, rtol=0)
     gradients = step(model, [entropy.sum()])
     assert gradient_difference(gradients, step(model, [expected.entropy().sum()])) < GRADIENT_TOLERANCE
-    without = response_logprobs(model, row, {}, temperature=0.7)[1]
+    without = response_logprobs(model, pack, {}, temperature=0.7)[1]
     assert torch.equal(without, entropy)
     assert not without.requires_grad
 
 
-def test_text_rows_reach_every_weight_of_the_vision_tower_when_asked(one_row):
-    model = one_row[0]
+def test_text_rows_reach_every_weight_of_the_vision_tower_when_asked(one_pack):
+    model = one_pack[0]
     case = tiny_case(model, name="a", lengths=[2, 2], seed=1)
-    (row,) = pack([case.group], tokens_per_row=1, shared_prefix=True).rows
+    (pack,) = pack_groups([case.group], tokens_per_pack=1, shared_prefix=True).packs
     model.zero_grad()
-    kept, _ = response_logprobs(model, row, {}, keep_vision_in_graph=True)
+    kept, _ = response_logprobs(model, pack, {}, keep_vision_in_graph=True)
     kept.sum().backward()
     gradients = [parameter.grad for parameter in model.model.visual.parameters()]
     assert all(gradient is not None and not gradient.any() for gradient in gradients)
-    assert torch.equal(kept, response_logprobs(model, row, {})[0])
+    assert torch.equal(kept, response_logprobs(model, pack, {})[0])
 
 
-def test_missing_features_name_the_sample(one_row):
-    model, row, media, _ = one_row
+def test_missing_features_name_the_sample(one_pack):
+    model, pack, media, _ = one_pack
     with pytest.raises(MismatchError, match=r"sample a: 2 video placeholders need 8 patches, but there are 0"):
-        forward(model, row, {})
+        forward(model, pack, {})
     short = media[0] | {"pixel_values_videos": media[0]["pixel_values_videos"][:-1]}
     with pytest.raises(MismatchError, match=r"sample a: .* but there are 7"):
-        forward(model, row, {0: short})
+        forward(model, pack, {0: short})
 
 
-def test_a_response_with_a_vision_token_names_the_sample(one_row):
-    model, row, media, _ = one_row
-    ids = row.input_ids.clone()
+def test_a_response_with_a_vision_token_names_the_sample(one_pack):
+    model, pack, media, _ = one_pack
+    ids = pack.input_ids.clone()
     ids[0, -1] = IMAGE
     with pytest.raises(MismatchError, match="sample b: 1 image placeholders"):
-        forward(model, replace(row, input_ids=ids), media)
+        forward(model, replace(pack, input_ids=ids), media)
 
 
 def test_linear_attention_takes_one_response_per_row_only():
@@ -239,17 +239,17 @@ def test_linear_attention_takes_one_response_per_row_only():
     shared_prefix.enable(model)
     case = tiny_case(model, name="a", lengths=[3, 5], videos=[(2, 4, 2)], seed=1)
     with pytest.raises(UsageError, match=r"train\.shared_prefix=false"):
-        packed(model, [case], tokens_per_row=1000, shared_prefix=True)
+        packed(model, [case], tokens_per_pack=1000, shared_prefix=True)
     logprobs, gradients = plain(reference, [case])
-    found_logprobs, found_gradients = packed(model, [case], tokens_per_row=1, shared_prefix=False)
+    found_logprobs, found_gradients = packed(model, [case], tokens_per_pack=1, shared_prefix=False)
     assert logprob_difference(found_logprobs, logprobs) < LOGPROB_TOLERANCE
     assert gradient_difference(found_gradients, gradients) < GRADIENT_TOLERANCE
 
 
-def test_bfloat16_rows_stay_close_to_float32(one_row):
-    _, row, media, logprobs = one_row
+def test_bfloat16_rows_stay_close_to_float32(one_pack):
+    _, pack, media, logprobs = one_pack
     model = tiny_model("qwen3_vl").to(torch.bfloat16)
     shared_prefix.enable(model)
-    found = forward(model, row, media)
+    found = forward(model, pack, media)
     assert found.dtype == torch.float32
     assert (found - logprobs).abs().mean() < 0.1  # 8 bits of mantissa, weights of std 0.12

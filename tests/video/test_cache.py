@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 from easyvideor1.errors import MediaError, MismatchError, RunError, UsageError
+from easyvideor1.jobs import locks
+from easyvideor1.jobs.locks import locked
 from easyvideor1.types import Clip, FrameSpec, Media, MediaPlan
 from easyvideor1.video import cache as cache_module
-from easyvideor1.video import locks
 from easyvideor1.video.cache import FrameCache, entries, evict
 from easyvideor1.video.clip_file import DamagedClip, read_clip, write_clip
-from easyvideor1.video.locks import locked
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -261,7 +261,7 @@ def test_threads_of_one_process_decode_once_too(tmp_path):
 @pytest.mark.timeout(60)
 def test_a_lock_of_a_killed_process_does_not_block(tmp_path):
     code = (
-        "import sys, time; from pathlib import Path; from easyvideor1.video.locks import locked\n"
+        "import sys, time; from pathlib import Path; from easyvideor1.jobs.locks import locked\n"
         "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
     )
     with subprocess.Popen(

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import av
 import numpy as np
 import pytest
-from kinds import KINDS
-from make_clips import read_number
+from support.kinds import KINDS
+from support.make_clips import read_number
 
 from easyvideor1.cli.video import Request, look
 from easyvideor1.errors import MediaError
+from easyvideor1.jobs.worker import Worker
 from easyvideor1.types import Clip, FrameSpec, Media
 from easyvideor1.video import packets, pyav_decoder
 from easyvideor1.video.container import MOST_FAILED_ENDS, frames_from_start
@@ -19,7 +20,6 @@ from easyvideor1.video.decode import decode
 from easyvideor1.video.h264 import picture_format
 from easyvideor1.video.sampling import plan_media, vision_spec
 from easyvideor1.video.source import locate
-from easyvideor1.video.workers import Worker
 
 VISION = vision_spec({"model_type": "qwen3_vl"})
 SPEC = FrameSpec(min_pixels=1024, max_pixels=16_384, max_frames=8)

@@ -7,7 +7,7 @@ from fractions import Fraction
 import av
 import numpy as np
 import pytest
-from make_clips import numbered, read_number, write_clip
+from support.make_clips import numbered, read_number, write_clip
 
 from easyvideor1.errors import MediaError
 from easyvideor1.types import FrameSpec, Media

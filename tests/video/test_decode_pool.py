@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from make_clips import numbered, write_clip
+from support.make_clips import numbered, write_clip
 
 from easyvideor1.errors import MediaError, UsageError
 from easyvideor1.types import Clip, FrameSpec, Media, MediaPlan
@@ -62,7 +62,7 @@ def test_four_processes_at_once_give_the_frames_of_this_one(plans):
 def test_a_process_that_died_while_idle_costs_no_file(plans):
     with DecodePool(1, 60.0) as pool:
         first = pool.decode(plans["good"])
-        (worker,) = pool._workers
+        (worker,) = pool._pool._workers
         os.kill(worker.pid, signal.SIGKILL)
         while worker.is_alive:
             time.sleep(0.01)

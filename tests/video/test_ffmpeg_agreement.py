@@ -6,8 +6,8 @@ from pathlib import Path
 import imageio_ffmpeg
 import numpy as np
 import pytest
-from kinds import KINDS, X264
-from make_clips import numbered, write_clip
+from support.kinds import KINDS, X264
+from support.make_clips import numbered, write_clip
 
 from easyvideor1.types import FrameSpec, Media
 from easyvideor1.video.decode import decode

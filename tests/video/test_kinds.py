@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from kinds import CODECS, KINDS, Kind
-from make_clips import read_number
+from support.kinds import CODECS, KINDS, Kind
+from support.make_clips import read_number
 
 from easyvideor1.errors import MediaError
 from easyvideor1.types import Clip, FrameSpec, Media, MediaPlan

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from make_clips import numbered, write_clip
+from support.make_clips import numbered, write_clip
 
 from easyvideor1.types import FrameSpec, Media
 from easyvideor1.video import probe

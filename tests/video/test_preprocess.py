@@ -11,56 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.preprocessing import SPEC, VISION, store, video, work_of
 
 from easyvideor1.config import CacheConfig
 from easyvideor1.errors import MediaError, RunError, UsageError
-from easyvideor1.types import FrameSpec, Media, VisionSpec
+from easyvideor1.jobs.pool import Outcome, run_all
 from easyvideor1.video.cache import FrameCache, entries
 from easyvideor1.video.clip_file import read_tensors
 from easyvideor1.video.decode import decode
 from easyvideor1.video.preprocess import StoreFrames, Summary, distinct_jobs, shard_of, source_bytes, store_all
 from easyvideor1.video.sampling import plan_media
-from easyvideor1.video.workers import Outcome, run_all
-
-HALF = (0.5, 0.5, 0.5)
-VISION = VisionSpec(family="qwen3_vl", patch_px=16, merge=2, temporal_patch=2, image_mean=HALF, image_std=HALF)
-SPEC = FrameSpec(max_frames=8, min_pixels=4096)
-
-
-class LoggedDecode:
-    """The real decoder, with a line in a file for each video it decodes, also in other processes."""
-
-    def __init__(self, log: Path, *, slow_s: float = 0.0) -> None:
-        self.log, self.slow_s = log, slow_s
-
-    def __call__(self, plan):
-        clip = decode(plan, threads=1)
-        time.sleep(self.slow_s)
-        with self.log.open("a") as log:
-            log.write(f"{plan.media.name}\n")
-        return clip
-
-    @property
-    def names(self) -> list[str]:
-        return self.log.read_text().splitlines() if self.log.exists() else []
-
-
-def work_of(tmp_path: Path, *, slow_s: float = 0.0) -> StoreFrames:
-    decoder = LoggedDecode(tmp_path / "decodes.log", slow_s=slow_s)
-    specs = {"video": SPEC, "image": SPEC}
-    return StoreFrames(specs=specs, vision=VISION, cache=CacheConfig(dir=str(tmp_path / "cache")), decode=decoder)
-
-
-def video(path: Path, **settings) -> Media:
-    return Media(kind="video", path=str(path), **settings)
-
-
-def store(work: StoreFrames, media: list[Media], *, workers: int = 2) -> Summary:
-    jobs = distinct_jobs((medium, f"rows:{number}") for number, medium in enumerate(media))
-    summary = Summary(total=len(jobs), total_source_bytes=0)
-    outcomes = run_all(work, [job.media for job in jobs], workers=workers, deadline_s=60)
-    list(store_all(jobs, outcomes, summary))
-    return summary
 
 
 def test_the_same_video_in_fifty_rows_is_decoded_once(tmp_path, write_video):
@@ -147,12 +107,10 @@ def test_a_shard_that_is_none_is_wrong_usage(shard):
 JOB = """
 import sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from test_preprocess import store, video, work_of
-if __name__ == "__main__":
-    folder = Path(sys.argv[2])
-    summary = store(work_of(folder, slow_s=0.1), [video(path) for path in sorted(folder.glob("*.mp4"))])
-    print(summary.done, summary.reused, summary.failed)
+from support.preprocessing import store, video, work_of
+folder = Path(sys.argv[1])
+summary = store(work_of(folder, slow_s=0.1), [video(path) for path in sorted(folder.glob("*.mp4"))])
+print(summary.done, summary.reused, summary.failed)
 """
 
 
@@ -161,14 +119,17 @@ def test_a_killed_job_goes_on_where_it_was(tmp_path, write_video):
         write_video(f"{number}.mp4", seed=number)
     script = tmp_path / "job.py"
     script.write_text(JOB)
-    command = [sys.executable, str(script), str(Path(__file__).parent), str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as job:
+    command = [sys.executable, str(script), str(tmp_path)]
+    paths = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=paths) as job:
         while len(list(entries(tmp_path / "cache"))) < 2:
             time.sleep(0.01)
         time.sleep(random.uniform(0, 0.2))
         os.kill(job.pid, signal.SIGKILL)
     stored = len(list(entries(tmp_path / "cache")))
-    done, reused, failed = map(int, subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.split())
+    done, reused, failed = map(
+        int, subprocess.run(command, stdout=subprocess.PIPE, check=True, env=paths).stdout.split()
+    )
     assert failed == 0
     assert done + reused == 8
     assert reused >= stored  # orphaned workers may have finished the file they were at
@@ -182,7 +143,7 @@ def test_a_killed_job_goes_on_where_it_was(tmp_path, write_video):
 
 def test_the_same_over_ray(tmp_path, write_video):
     ray = pytest.importorskip("ray")
-    from easyvideor1.video.ray_tasks import run_all_on_ray
+    from easyvideor1.jobs.cluster import run_all_on_ray
 
     media = [video(write_video(f"{number}.mp4", seed=number)) for number in range(3)]
     media.append(video(tmp_path / "gone.mp4"))

@@ -3,7 +3,7 @@
 import csv
 
 import numpy as np
-from reference_plans import TABLE
+from support.reference_plans import TABLE
 
 from easyvideor1.errors import UsageError
 from easyvideor1.types import FrameSpec

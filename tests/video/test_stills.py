@@ -5,8 +5,8 @@ import io
 
 import numpy as np
 import pytest
-from make_clips import numbered, read_number
 from PIL import Image
+from support.make_clips import numbered, read_number
 
 from easyvideor1.errors import MediaError
 from easyvideor1.types import FrameSpec, Media

@@ -5,8 +5,8 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
-from kinds import KINDS, Kind
-from make_clips import numbered, write_clip
+from support.kinds import KINDS, Kind
+from support.make_clips import numbered, write_clip
 
 from easyvideor1.errors import MediaError, UsageError
 from easyvideor1.types import FrameSpec, Media

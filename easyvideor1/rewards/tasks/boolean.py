@@ -95,7 +95,7 @@ def _chinese(text: str) -> bool | None:
 
 
 def _read_gold(sample: Sample) -> bool:
-    value = read_boolean(sample.answer)
+    value = read_boolean(sample.gold)
     if value is None:
         raise bad_gold(sample, "a boolean answer is Yes or No (or True, False)")
     return value

@@ -159,7 +159,7 @@ def _read_answer(sample: Sample, text: str) -> str | None:
 
 def _read_gold(sample: Sample) -> str:
     labels = option_labels(sample.options)
-    letter = _read_answer(sample, sample.answer)
+    letter = _read_answer(sample, sample.gold)
     if letter is None:
         allowed = ", ".join(labels) or "A-Z"
         raise bad_gold(sample, f"a multiple-choice answer is one of the letters {allowed}")

@@ -16,7 +16,7 @@ from easyvideor1.types import Sample
 
 def _gold_picture(sample: Sample) -> np.ndarray:
     try:
-        return paint(read_svg(code_in(sample.answer)))
+        return paint(read_svg(code_in(sample.gold)))
     except UnreadableSvgError as error:
         raise bad_gold(sample, f"an SVG answer is one safe drawing, this is {error}") from None
 
@@ -39,7 +39,7 @@ SVG = Task(
 
 
 def _gold_page(sample: Sample) -> Page:
-    page = read_html(code_in(sample.answer))
+    page = read_html(code_in(sample.gold))
     if page is None:
         raise bad_gold(sample, "an HTML answer has elements")
     return page
@@ -65,7 +65,7 @@ def read_program(text: str) -> str | None:
 
 
 def _gold_program(sample: Sample) -> str:
-    program = read_program(sample.answer)
+    program = read_program(sample.gold)
     if program is None:
         raise bad_gold(sample, "a program is not empty")
     return program

@@ -8,7 +8,7 @@ from easyvideor1.types import Sample
 
 
 def _read_gold(sample: Sample) -> str:
-    text = read_expression(sample.answer)
+    text = read_expression(sample.gold)
     if text is None or not is_small(text):
         raise bad_gold(sample, "a mathematical answer is one expression of moderate size")
     return text

@@ -9,7 +9,7 @@ from easyvideor1.types import Sample
 
 
 def _read_gold(sample: Sample) -> Number:
-    number = read_number(sample.answer)
+    number = read_number(sample.gold)
     if number is None:
         raise bad_gold(sample, "a numerical answer is one finite number")
     return number

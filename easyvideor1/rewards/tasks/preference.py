@@ -49,7 +49,7 @@ def read_preference(text: str) -> str | None:
 
 
 def _read_gold(sample: Sample) -> str:
-    label = read_preference(sample.answer)
+    label = read_preference(sample.gold)
     if label is None:
         raise bad_gold(sample, "a preference is Response 1, Response 2 or Tie")
     return label

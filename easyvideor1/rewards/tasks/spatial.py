@@ -22,7 +22,7 @@ def _area(box: Box) -> float:
 
 
 def _gold_box(sample: Sample) -> Box:
-    box = read_box(sample.answer)
+    box = read_box(sample.gold)
     if box is None or _area(box) == 0:
         raise bad_gold(sample, 'a box is {"boxes": [x1, y1, x2, y2]} with x1 < x2 and y1 < y2')
     return box
@@ -63,7 +63,7 @@ def _gold_frames(sample: Sample, value: Any) -> dict[float, Box]:
 
 
 TRACKING = Task(
-    read_gold=lambda sample: _gold_frames(sample, read_json(sample.answer)),
+    read_gold=lambda sample: _gold_frames(sample, read_json(sample.gold)),
     read_answer=lambda sample, text: _read_boxes(read_json(plain(text))),
     accuracy=lambda answer, gold: mean_frame_iou(answer.at(sorted(gold)), gold),
     show=lambda answer: f"{len(answer.by_frame or answer.in_order)} boxes",
@@ -94,7 +94,7 @@ def _read_tube(sample: Sample, text: str) -> _Tube | None:
 
 
 def _gold_tube(sample: Sample) -> _Tube:
-    value = read_json(sample.answer)
+    value = read_json(sample.gold)
     span = span_of(value) if isinstance(value, dict) else None
     if span is None:
         raise bad_gold(sample, 'a tube is {"time": [start, end], "boxes": {"second": [x1, y1, x2, y2], ..}}')
@@ -137,7 +137,7 @@ def _read_mask(text: str) -> _Mask | None:
 
 
 def _gold_mask(sample: Sample) -> _Mask:
-    mask = _read_mask(sample.answer)
+    mask = _read_mask(sample.gold)
     if mask is None or mask.box is None or _area(mask.box) == 0 or any(map(_is_far, mask.positive + mask.negative)):
         form = {"boxes": ["x1", "y1", "x2", "y2"], "positive_points": [["x", "y"]], "negative_points": [["x", "y"]]}
         raise bad_gold(sample, f"a segmentation is {json.dumps(form)}, in a video with a time")

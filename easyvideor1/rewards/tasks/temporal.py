@@ -11,7 +11,7 @@ from easyvideor1.types import Sample
 
 def read_gold_span(sample: Sample) -> Interval:
     """The gold span in seconds; DataError where there is none."""
-    interval = read_interval(sample.answer)
+    interval = read_interval(sample.gold)
     if interval is None:
         raise bad_gold(sample, 'a time span is {"time": [start, end]} in seconds with 0 <= start < end')
     return interval

@@ -14,9 +14,9 @@ WORDS_PER_GOLD_WORD, SPARE_WORDS = 4, 64
 
 
 def _gold_text(sample: Sample) -> str:
-    if not text_words(sample.answer):
+    if not text_words(sample.gold):
         raise bad_gold(sample, "a text answer has at least one word")
-    return sample.answer
+    return sample.gold
 
 
 def _text_accuracy(answer: str, gold: str) -> float:
@@ -43,9 +43,9 @@ def _print(text: str) -> str:
 
 
 def _gold_print(sample: Sample) -> str:
-    if not _print(sample.answer):
+    if not _print(sample.gold):
         raise bad_gold(sample, "printed text is not empty")
-    return _print(sample.answer)
+    return _print(sample.gold)
 
 
 def _print_accuracy(answer: str, gold: str) -> float:

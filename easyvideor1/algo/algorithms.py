@@ -1,0 +1,278 @@
+"""Named algorithms: an advantage, a loss and their numbers, with the paper they come from.
+
+Two terms cost extra work and are off in every algorithm, whatever its paper does: the KL term (a forward of the
+reference model) and the entropy bonus (gradients through the whole vocabulary). Each algorithm's comment names the
+paper's values; `algorithm.options` turns them on.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Literal
+
+from easyvideor1.config import AlgorithmConfig
+from easyvideor1.config_tree import build, to_tree
+from easyvideor1.errors import UsageError
+
+AdvantageKind = Literal[
+    "grpo",
+    "centered",
+    "rloo",
+    "reinforce_plus_plus",
+    "reinforce_plus_plus_baseline",
+    "remax",
+    "gdpo",
+    "pass_at_k",
+    "one",
+]
+LossKind = Literal["clip", "cispo", "shaped", "cross_entropy"]
+RatioKind = Literal["token", "sequence", "sequence_token", "trajectory"]
+AverageKind = Literal["token", "sequence", "fixed"]
+KLKind = Literal["k1", "k2", "k3"]
+OfflineOldKind = Literal["current", "stored", "one"]
+
+NOT_OPTIONS = ("name", "paper")
+NOT_NEGATIVE = ("clip_low", "clip_high", "policy_weight", "offline_weight", "kl_coef", "entropy_coef", "refill_rounds")
+POSITIVE = ("shaping_gamma", "fixed_length", "pass_k", "pass_threshold")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Algorithm:
+    """What an update does; every field but `name` and `paper` is an option of `algorithm.options`."""
+
+    name: str
+    paper: str
+    """Where the algorithm is defined."""
+    advantage: AdvantageKind = "grpo"
+    """See algo.advantages; "one" gives every response the advantage 1."""
+    loss: LossKind = "clip"
+    """Loss of tokens that the policy sampled; see algo.losses."""
+    offline_loss: LossKind = "clip"
+    """Loss of the tokens of offline trajectories."""
+    ratio: RatioKind = "token"
+    """What current over old probability is taken of: each token, the sequence (geometric mean, GSPO), the same with
+    token gradients (GSPO-token), or the whole trajectory (product)."""
+    average: AverageKind = "token"
+    """Over all tokens of the batch, over sequences of their token means, or over sequences of sums / a fixed length."""
+    fixed_length: int | None = None
+    """Length that `average: fixed` divides by, in tokens; None: the response limit."""
+    clip_low: float = 0.2
+    """Ratios below 1 - clip_low are clipped."""
+    clip_high: float = 0.2
+    """Ratios above 1 + clip_high are clipped."""
+    dual_clip: float | None = None
+    """Largest ratio that a response with a negative advantage is charged for (arXiv:1912.09729), > 1."""
+    shaping_gamma: float = 0.1
+    """Gamma of LUFFY's shaping p / (p + gamma)."""
+    offline_old: OfflineOldKind = "current"
+    """Old log-probabilities of offline tokens: the current policy's, those stored with them, or 0 (probability 1)."""
+    policy_weight: float = 1.0
+    """Loss weight of responses that the policy sampled; 0 makes sampling them needless."""
+    offline_weight: float = 1.0
+    """Loss weight of offline trajectories."""
+    mask_truncated: bool = False
+    """Responses cut by the token limit get loss weight 0 (they still count in their group's mean)."""
+    drop_equal_groups: bool = False
+    """DAPO's dynamic sampling: groups whose rewards are all equal are dropped and refilled from further prompts."""
+    refill_rounds: int = 4
+    """Most rounds of further prompts for one step; after them the step goes on with fewer groups."""
+    kl_coef: float = 0.0
+    """Weight of the KL divergence from the reference model; 0: no reference model is needed."""
+    kl_kind: KLKind = "k3"
+    """Estimator (see algo.kl). In the loss, the expected gradient of k1 is zero: use k2 or k3 there."""
+    kl_in: Literal["loss", "reward"] = "loss"
+    entropy_coef: float = 0.0
+    """Weight of the entropy bonus."""
+    sampler_cap: float | None = None
+    """Truncated importance sampling: tokens are weighted by min(old / sampler probability, cap); None: off."""
+    pass_k: int = 4
+    """k of the pass@k advantage."""
+    pass_threshold: float = 0.5
+    """Accuracy from which a response counts as passed, for the pass@k advantage."""
+
+    def __post_init__(self) -> None:
+        self._check_numbers()
+        self._check_combinations()
+
+    def _check_numbers(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise UsageError(f"algorithm.options.{item.name} must be a finite number, got {value}")
+        for name in NOT_NEGATIVE:
+            if getattr(self, name) < 0:
+                raise UsageError(f"algorithm.options.{name} must not be negative, got {getattr(self, name)}")
+        for name in POSITIVE:
+            if getattr(self, name) is not None and getattr(self, name) <= 0:
+                raise UsageError(f"algorithm.options.{name} must be above 0, got {getattr(self, name)}")
+        if self.clip_low > 1:
+            raise UsageError(f"algorithm.options.clip_low must be at most 1 (no lower bound), got {self.clip_low}")
+        if self.dual_clip is not None and self.dual_clip <= 1:
+            raise UsageError(f"algorithm.options.dual_clip must be above 1 (3 is usual), got {self.dual_clip}")
+        if self.sampler_cap is not None and self.sampler_cap < 1:
+            raise UsageError(
+                f"algorithm.options.sampler_cap must be at least 1 (2 is usual), got {self.sampler_cap}; below 1 it "
+                "would weaken tokens on which the engine and the trainer agree"
+            )
+        if self.pass_threshold > 1:
+            raise UsageError(
+                f"algorithm.options.pass_threshold must be at most 1, got {self.pass_threshold}: accuracy is never more"
+            )
+
+    def _check_combinations(self) -> None:
+        if self.ratio in ("sequence", "trajectory") and self.average != "sequence":
+            # Each token carries its sequence's whole term, so any other average would count long responses many times.
+            raise UsageError(
+                f"algorithm.options: ratio '{self.ratio}' needs average 'sequence', got '{self.average}'; "
+                "ratio 'sequence_token' allows every average"
+            )
+        if self.advantage in ("gdpo", "pass_at_k", "one") and self.kl_coef and self.kl_in == "reward":
+            raise UsageError(
+                f"algorithm.options.kl_in: advantage '{self.advantage}' has no single reward for the KL; use loss"
+            )
+        if self.advantage in ("gdpo", "one") and self.drop_equal_groups:
+            raise UsageError(
+                f"algorithm.options.drop_equal_groups: with advantage '{self.advantage}' a group learns even where its "
+                "rewards are all equal; set it to false"
+            )
+        if not (self.policy_weight or self.offline_weight):
+            raise UsageError("algorithm.options: policy_weight and offline_weight are both 0, so nothing trains")
+        if self.advantage == "one" and self.policy_weight:
+            raise UsageError(
+                "algorithm.options.advantage: 'one' makes wrong responses as likely as right ones; it is for offline "
+                "trajectories alone: set policy_weight to 0, or choose an advantage that compares"
+            )
+        if self.advantage != "one" and not self.policy_weight:
+            raise UsageError(
+                f"algorithm.options.policy_weight: at 0 nothing is sampled, so advantage '{self.advantage}' has "
+                "nothing to compare offline trajectories with; use algorithm.name sft, or a weight above 0"
+            )
+        if self.loss == "cross_entropy" and self.policy_weight:
+            raise UsageError(
+                "algorithm.options.loss: 'cross_entropy' imitates sampled responses, right or wrong; it is for offline "
+                "trajectories: set offline_loss instead"
+            )
+
+    @property
+    def needs_greedy_baseline(self) -> bool:
+        """Whether each group needs one more, greedy, response that is scored and not trained on."""
+        return self.advantage == "remax"
+
+    @property
+    def needs_reference(self) -> bool:
+        return self.kl_coef > 0
+
+    @property
+    def needs_entropy(self) -> bool:
+        """Whether the loss needs entropies that gradients flow through."""
+        return self.entropy_coef > 0
+
+    @property
+    def needs_offline(self) -> bool:
+        """Whether the algorithm is about offline trajectories and so needs `offline.enable`."""
+        return self.offline_loss != self.loss or not self.needs_policy_rollouts
+
+    @property
+    def needs_policy_rollouts(self) -> bool:
+        return self.policy_weight > 0
+
+    @property
+    def losses(self) -> set[str]:
+        """Of the tokens that train."""
+        return ({self.loss} if self.policy_weight else set()) | ({self.offline_loss} if self.offline_weight else set())
+
+
+_ALGORITHMS = (
+    # The paper adds a k3 KL of 0.04 to the loss.
+    Algorithm(name="grpo", paper="arXiv:2402.03300", average="sequence"),
+    # The paper's average is over the tokens of a group; this one is over the batch, as its authors' own code does.
+    # Its soft punishment of long responses is a reward part: reward.overlong_buffer_tokens.
+    Algorithm(name="dapo", paper="arXiv:2503.14476", clip_high=0.28, drop_equal_groups=True),
+    Algorithm(name="dr_grpo", paper="arXiv:2503.20783", advantage="centered", average="fixed"),
+    Algorithm(
+        name="gspo", paper="arXiv:2507.18071", ratio="sequence", average="sequence", clip_low=3e-4, clip_high=4e-4
+    ),
+    Algorithm(
+        name="gspo_token",
+        paper="arXiv:2507.18071, section 4.3",
+        ratio="sequence_token",
+        average="sequence",
+        clip_low=3e-4,
+        clip_high=4e-4,
+    ),
+    # No lower bound, as in the paper, which does not print its upper one; ratios up to 5 follow arXiv:2510.13786.
+    Algorithm(name="cispo", paper="arXiv:2506.13585", loss="cispo", offline_loss="cispo", clip_low=1.0, clip_high=4.0),
+    # The paper puts a k1 KL into the reward.
+    Algorithm(name="reinforce_plus_plus", paper="arXiv:2501.03262", advantage="reinforce_plus_plus"),
+    # The paper adds a k2 KL to the loss.
+    Algorithm(name="reinforce_plus_plus_baseline", paper="arXiv:2501.03262", advantage="reinforce_plus_plus_baseline"),
+    # The paper sums over tokens; dividing by a constant keeps its direction.
+    Algorithm(name="remax", paper="arXiv:2310.10505", advantage="remax", average="fixed"),
+    # The paper puts a k1 KL into the reward.
+    Algorithm(name="rloo", paper="arXiv:2402.14740", advantage="rloo", ratio="trajectory", average="sequence"),
+    Algorithm(name="gdpo", paper="arXiv:2601.05242", advantage="gdpo", average="sequence"),
+    # Advantage and average as in the paper's experiments (those of Dr. GRPO); they add an entropy bonus.
+    Algorithm(
+        name="luffy",
+        paper="arXiv:2504.14945",
+        advantage="centered",
+        average="fixed",
+        offline_loss="shaped",
+        offline_old="one",
+    ),
+    Algorithm(
+        name="sft",
+        paper="maximum likelihood on offline trajectories",
+        advantage="one",
+        loss="cross_entropy",
+        offline_loss="cross_entropy",
+        policy_weight=0.0,
+    ),
+)
+
+ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({item.name: item for item in _ALGORITHMS})
+
+
+USED: Mapping[str, tuple[Callable[[Algorithm], bool], str]] = {
+    "ratio": (lambda it: bool({"clip", "cispo"} & it.losses), "it needs a loss of clip or cispo"),
+    "clip_low": (lambda it: bool({"clip", "cispo"} & it.losses), "it needs a loss of clip or cispo"),
+    "clip_high": (lambda it: bool({"clip", "cispo"} & it.losses), "it needs a loss of clip or cispo"),
+    "dual_clip": (lambda it: it.dual_clip is None or "clip" in it.losses, "it needs a loss of clip"),
+    "shaping_gamma": (lambda it: "shaped" in it.losses, "set offline_loss to shaped"),
+    "fixed_length": (lambda it: it.fixed_length is None or it.average == "fixed", "set average to fixed"),
+    "refill_rounds": (lambda it: it.drop_equal_groups, "set drop_equal_groups to true"),
+    "kl_kind": (lambda it: it.needs_reference, "set kl_coef above 0"),
+    "kl_in": (lambda it: it.needs_reference, "set kl_coef above 0"),
+    "pass_k": (lambda it: it.advantage == "pass_at_k", "set advantage to pass_at_k"),
+    "pass_threshold": (lambda it: it.advantage == "pass_at_k", "set advantage to pass_at_k"),
+}
+"""Option -> whether a algorithm makes use of it, and what would make it do so."""
+
+
+def named_algorithm(config: AlgorithmConfig) -> Algorithm:
+    """The named algorithm with the configured options put over its defaults.
+
+    Raises:
+        UsageError: unknown algorithm or option (with the nearest name), a value that does not fit, or an option that
+            would have no effect.
+    """
+    if config.name not in ALGORITHMS:
+        near = difflib.get_close_matches(config.name, ALGORITHMS, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(ALGORITHMS)}"
+        raise UsageError(f"algorithm.name '{config.name}' is unknown; {hint}")
+    for name in NOT_OPTIONS:
+        if name in config.options:
+            raise UsageError(f"algorithm.options.{name} cannot be set; remove it")
+    tree = {**to_tree(ALGORITHMS[config.name]), **config.options}
+    made = build(Algorithm, tree, where=f"algorithm '{config.name}'", path="algorithm.options")
+    for name, (is_used, remedy) in USED.items():
+        if name in config.options and not is_used(made):
+            raise UsageError(
+                f"algorithm.options.{name} has no effect on algorithm '{config.name}' as it is set: {remedy}, or "
+                f"remove {name}"
+            )
+    return made

@@ -1,0 +1,27 @@
+"""Loading a model: the one door to it for training, evaluation and the filter."""
+
+from __future__ import annotations
+
+import torch
+from transformers import AutoModelForImageTextToText, PreTrainedModel
+
+from easyvideor1.config import ModelConfig
+from easyvideor1.model import lora
+
+
+def load_model(config: ModelConfig) -> PreTrainedModel:
+    """The configured model, with its adapters, frozen parts and activation checkpointing."""
+    model = AutoModelForImageTextToText.from_pretrained(
+        config.path, dtype=getattr(torch, config.dtype), local_files_only=True
+    )
+    model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))  # type: ignore[arg-type]
+    if config.freeze_vision_tower:
+        model.model.visual.requires_grad_(False)
+    if config.lora is not None:
+        lora.add_adapters(model, config.lora)
+    if config.gradient_checkpointing:
+        # The new name comes with Transformers 5.24, which warns of the old one; both are within the supported range.
+        new_name = "activation_checkpointing_enable"
+        enable = getattr(model, new_name if hasattr(model, new_name) else "gradient_checkpointing_enable")
+        enable({"use_reentrant": False})
+    return model

@@ -1,0 +1,150 @@
+"""Where a run keeps what it tells about itself, and how those files begin."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
+
+from easyvideor1 import __version__
+from easyvideor1.config import RunConfig
+from easyvideor1.config_tree import to_tree
+from easyvideor1.errors import DataError, UsageError
+from easyvideor1.jobs.locks import Held, held
+
+
+class RunFolder:
+    """Names of the files in the folder of a run, and who may write them."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.metrics = self.path / "metrics.jsonl"
+        self.validation = self.path / "validation.jsonl"
+        self.rollouts = self.path / "rollouts"
+        self.bad_samples = self.path / "bad_samples.jsonl"
+        self.config = self.path / "config.yaml"
+        self.facts = self.path / "run.json"
+        self.stopped = self.path / "stopped.txt"
+        self.report = self.path / "report.html"
+        self.checkpoints = self.path / "checkpoints"
+        self.log = self.path / "log.txt"
+        self.lock = self.path / ".lock"
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Have the folder for this process alone; it is made, or it is empty, or it holds a run.
+
+        Raises:
+            UsageError: it holds something else, another process writes to it, or it cannot be written.
+        """
+        with ExitStack() as stack:
+            try:
+                self._check_is_free()
+                self.path.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(held(self.lock, holder=_this_process()))
+                if not self.facts.exists():
+                    self._write_facts()
+            except Held as holder:
+                raise UsageError(
+                    f"{self.path}: another process writes to this run: {holder}. Wait for it or stop it, or choose "
+                    "another `out`"
+                ) from None
+            except OSError as error:
+                raise UsageError(f"{self.path}: cannot write the folder of the run: {error.strerror}") from None
+            yield
+
+    def _check_is_free(self) -> None:
+        if self._is_run() or not self.path.exists():
+            return
+        if not self.path.is_dir():
+            raise UsageError(f"{self.path} is a file; `out` names the folder of the run: choose another")
+        foreign = sorted(item.name for item in self.path.iterdir() if item != self.lock)
+        if foreign:
+            raise UsageError(
+                f"{self.path} is not empty and holds no run ({', '.join(foreign[:3])}{', ..' * (len(foreign) > 3)}); "
+                "nothing of it was touched: choose another `out`"
+            )
+
+    def _is_run(self) -> bool:
+        try:
+            return "easyvideor1" in json.loads(self.facts.read_text(encoding="utf-8"))
+        except (OSError, ValueError, TypeError):
+            return False
+
+    def _write_facts(self) -> None:
+        self.facts.write_text(json.dumps(run_facts(), indent=1) + "\n", encoding="utf-8")
+
+    def note_bad(self, error: DataError) -> None:
+        """Keep what is wrong with a sample that was skipped."""
+        row = {"where": error.where, "field": error.field, "problem": error.problem, "remedy": error.remedy}
+        with self.bad_samples.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def write_start(self, config: RunConfig) -> None:
+        """Write the resolved configuration, and the command, commit and versions that use it."""
+        self.config.write_text(yaml.safe_dump(to_tree(config), sort_keys=False, allow_unicode=True), encoding="utf-8")
+        self._write_facts()
+        self.stopped.unlink(missing_ok=True)
+
+    def note_stopped(self, reason: str) -> None:
+        """Keep why the run ended before its last step; the next start forgets it."""
+        self.stopped.write_text(reason + "\n", encoding="utf-8", errors="backslashreplace")
+
+
+def _this_process() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}, started {_now()}: {_command()}"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def run_facts() -> dict[str, str]:
+    """What a reader needs to make the run again: command, commit, versions, machine, start (UTC)."""
+    return {
+        "command": _command(),
+        "started": _now(),
+        "easyvideor1": __version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "torch": _version("torch"),
+        "transformers": _version("transformers"),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+    }
+
+
+def _command() -> str:
+    program = Path(sys.argv[0]).name
+    words = ["python", "-m", "easyvideor1"] if program == "__main__.py" else [program]
+    return shlex.join([*words, *sys.argv[1:]])
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _commit() -> str:
+    """The commit of the source tree the package runs from; "unknown" for an installed package or without git."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return "unknown"
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return done.stdout.strip() or "unknown"

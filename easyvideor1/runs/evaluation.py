@@ -1,0 +1,33 @@
+"""Validation questions answered by a model, without training it."""
+
+from __future__ import annotations
+
+from easyvideor1.config import RunConfig
+from easyvideor1.errors import UsageError
+from easyvideor1.model.load import load_model
+from easyvideor1.rollout.hf import HFEngine
+from easyvideor1.runs.parts import opened
+from easyvideor1.runs.samples import load_samples
+from easyvideor1.runs.training import answer_questions
+from easyvideor1.types import ScoredResponse
+
+
+def evaluate(config: RunConfig) -> list[ScoredResponse]:
+    """Scored responses of the configured model to the validation questions: greedy, and `train.validation_samples`
+    sampled ones per question.
+
+    What cannot be asked or scored is in the list too, unscored, so that every question is in a denominator.
+
+    Raises:
+        UsageError: the configuration has no validation data.
+        DataError: a bad sample, where the configuration does not skip them.
+    """
+    if not config.data.validation:
+        raise UsageError("data.validation names no file, so there is nothing to evaluate; add one")
+    on_bad = None if config.data.on_bad_sample == "error" else lambda error: None
+    with opened(config) as parts:
+        questions = load_samples(config.data.validation, parts.check, on_bad=on_bad)
+        engine = HFEngine(
+            load_model(config.model), parts.encoder, responses_per_batch=config.rollout.responses_per_batch
+        )
+        return answer_questions(questions, config, parts=parts, engine=engine)

@@ -1,0 +1,59 @@
+"""The parts that training, evaluation and the filter are put together from, opened and closed in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import transformers
+
+from easyvideor1.config import RunConfig
+from easyvideor1.data.encode import Encoder
+from easyvideor1.data.prepare import Preparer
+from easyvideor1.rewards.pool import RewardPool
+from easyvideor1.types import Sample
+from easyvideor1.video.cache import FrameCache
+from easyvideor1.video.pool import DecodePool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Parts:
+    """What makes samples into prompts with pixels, and what scores responses to them."""
+
+    encoder: Encoder
+    prepare: Preparer
+    rewards: RewardPool
+
+    def check(self, sample: Sample) -> None:
+        """Make sure that a sample can be asked and scored; nothing is decoded.
+
+        Raises:
+            DataError: an unknown problem type, an unreadable gold answer or media header, or a prompt over the limit.
+        """
+        self.rewards.check([sample])
+        self.prepare.prompt(sample)
+
+
+@contextmanager
+def opened(config: RunConfig) -> Iterator[Parts]:
+    """The parts of a configuration; their processes end with the block."""
+    transformers.logging.disable_progress_bar()
+    rewards = RewardPool.from_config(
+        config.reward, thinking=config.data.thinking, max_response_tokens=config.rollout.max_response_tokens
+    )
+    with rewards, DecodePool(1, config.cache.deadline_s) as decoder:
+        encoder = Encoder.from_pretrained(config.model.path)
+        prepare = Preparer(
+            encoder,
+            FrameCache.open(config.cache, decode=decoder.decode),
+            video=config.data.video,
+            image=config.data.image,
+            thinking=config.data.thinking,
+            templates=config.data.templates,
+            max_prompt_tokens=config.data.max_prompt_tokens,
+            dtype=getattr(torch, config.model.dtype),
+            plan=decoder.plan,
+        )
+        yield Parts(encoder=encoder, prepare=prepare, rewards=rewards)

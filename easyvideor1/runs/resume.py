@@ -1,0 +1,87 @@
+"""What may change when a run goes on: what decides its numbers stays, the rest is free."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from easyvideor1.config import RunConfig, load_config
+from easyvideor1.config_tree import to_tree
+from easyvideor1.errors import UsageError
+
+FREE = (
+    r"out",
+    # Where things lie, and how much room and time they may take.
+    r"cache\.(dir|mode|max_bytes|deadline_s)",
+    r"data\.(train|validation)\[\d+\]\.media_root",
+    r"reward\.(workers|deadline_s|memory_mb)",
+    r"reward\.judge\.(base_url|cache_dir|api_key_file|concurrency|timeout_s|retries)",
+    # What is computed at once; the numbers are the same up to rounding.
+    r"train\.tokens_per_pack",
+    r"train\.shared_prefix",
+    r"model\.gradient_checkpointing",
+    # When to look, to keep and to stop.
+    r"train\.(validate_every|validation_samples|checkpoint_every|keep_checkpoints)",
+    r"train\.stop\..*",
+)
+"""Keys whose values change no result of a run."""
+STEPS = "train.steps"
+
+
+def check_same_run(config: RunConfig, *, before: Path) -> None:
+    """Make sure that a configuration goes on with the run whose configuration is stored.
+
+    Args:
+        before: the config.yaml of the run.
+
+    Raises:
+        UsageError: a value differs that decides the numbers of the run; names it with both values and the remedy.
+    """
+    stored = load_config(before)
+    changes = changed_values(stored, config)
+    if STEPS in changes and config.optimizer.schedule != "constant":
+        old, new = changes[STEPS]
+        raise UsageError(
+            f"{before.parent}: {STEPS} was {old} and is now {new}, which moves the learning rate of every step under "
+            f"optimizer.schedule={config.optimizer.schedule}. Give {STEPS}={old} to go on, or start a new run (another "
+            "`out`) from an exported model"
+        )
+    forbidden = [name for name in changes if name != STEPS and not is_free(name)]
+    if forbidden:
+        told = "; ".join(f"{name} was {changes[name][0]}, is now {changes[name][1]}" for name in forbidden)
+        raise UsageError(
+            f"{before.parent} holds a run with other values: {told}. Choose another `out`, or give the values of that "
+            "run to go on with it"
+        )
+
+
+def changed_values(before: RunConfig, after: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Key -> (value before, value after) of everything that differs, in the order of the configuration."""
+    old, new = _flat(to_tree(before)), _flat(to_tree(after))
+    names = dict.fromkeys([*old, *new])
+    return {name: (old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)}
+
+
+def is_free(name: str) -> bool:
+    """Whether a key may change when a run goes on.
+
+    >>> is_free("cache.dir"), is_free("data.train[0].media_root"), is_free("rollout.n")
+    (True, True, False)
+    """
+    return any(re.fullmatch(pattern, name) for pattern in FREE)
+
+
+def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
+    if isinstance(tree, Mapping):
+        return {
+            key: value
+            for name, child in tree.items()
+            for key, value in _flat(child, f"{prefix}.{name}" if prefix else str(name)).items()
+        }
+    if isinstance(tree, Sequence) and tree and all(isinstance(item, Mapping) for item in tree):
+        return {
+            key: value for index, item in enumerate(tree) for key, value in _flat(item, f"{prefix}[{index}]").items()
+        }
+    return {prefix: tree}

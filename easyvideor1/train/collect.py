@@ -1,0 +1,237 @@
+"""The scored groups of a step: the next samples in order, their rollouts, scores, offline trajectories and refills."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from easyvideor1.algo.algorithms import Algorithm
+from easyvideor1.config import RunConfig
+from easyvideor1.data.order import order, strata
+from easyvideor1.data.prepare import Preparer
+from easyvideor1.errors import DataError, RunError
+from easyvideor1.records.stopwatch import Stopwatch
+from easyvideor1.records.tally import Tally, group_tally
+from easyvideor1.rollout.ask import Scored, ask
+from easyvideor1.rollout.engine import Engine, Request, Sampling
+from easyvideor1.rollout.groups import fill, has_signal, num_sampled, takes_offline, with_offline
+from easyvideor1.rollout.offline import OfflineTrajectories
+from easyvideor1.seeds import mix_seed
+from easyvideor1.types import Example, Group, Rollout, Sample, Score, Scorer
+
+EXAMPLES_IN_ERRORS = 3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Candidate:
+    """A scored group with the pixels it was made from."""
+
+    example: Example
+    group: Group
+    greedy_score: Score | None
+    """Of one more, greedy, response that does not train; for algorithms that compare with it."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Collected:
+    """What a step trains on."""
+
+    candidates: list[Candidate]
+    sampled: list[Group]
+    """All scored groups, those that were dropped included."""
+    num_tokens: int
+    """Tokens that the engine generated for them."""
+    cursor: int
+    """Place in the order of samples after those of this step."""
+    tally: Tally
+
+    @property
+    def groups(self) -> list[Group]:
+        return [candidate.group for candidate in self.candidates]
+
+    @property
+    def greedy_scores(self) -> list[Score] | None:
+        scores = [candidate.greedy_score for candidate in self.candidates if candidate.greedy_score is not None]
+        return scores or None
+
+
+class Collector:
+    """Makes the groups of any step; everything that is random in them is a function of (run seed, step)."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        samples: Sequence[Sample],
+        prepare: Preparer,
+        engine: Engine,
+        score: Scorer,
+        algorithm: Algorithm,
+        offline: OfflineTrajectories | None,
+        watch: Stopwatch,
+        note_bad: Callable[[DataError], None],
+    ) -> None:
+        """
+        Args:
+            samples: the training samples, all checked.
+            offline: trajectories to mix in; needed where `offline.enable` is set.
+            note_bad: is told every sample that was skipped.
+        """
+        assert offline is not None or not algorithm.needs_offline, "this algorithm learns from offline trajectories"
+        if offline is not None and not algorithm.needs_policy_rollouts:
+            # Samples without a trajectory would train nothing.
+            samples = [sample for sample in samples if sample.id in offline.by_sample]
+        self._config, self._samples, self._prepare = config, samples, prepare
+        self._strata = strata(samples, config.data)
+        self._engine, self._score, self._algorithm = engine, score, algorithm
+        self._offline, self._watch, self._note_bad = offline, watch, note_bad
+        self._n = config.rollout.n if algorithm.needs_policy_rollouts else 1
+        self._num_tokens = 0
+
+    def collect(self, step: int, cursor: int) -> Collected:
+        """The groups of a step; with dynamic sampling, groups without signal are dropped and refilled.
+
+        Raises:
+            DataError: a bad sample, where the run does not skip them.
+            RunError: no sample is usable, or too many rollouts could not be scored.
+        """
+        config, tally = self._config, Tally()
+        banned_hits, tokens = self._engine.banned_hits, self._num_tokens
+        rounds = itertools.count()
+        sampled: list[Group] = []
+        num_skipped = 0
+
+        def take(count: int) -> list[Candidate]:
+            nonlocal cursor, num_skipped
+            examples, cursor_after = self._take(count, cursor)
+            num_skipped += cursor_after - cursor - len(examples)
+            cursor = cursor_after
+            candidates = self._candidates(examples, step=step, seed=mix_seed(config.seed, step, next(rounds)))
+            sampled.extend(candidate.group for candidate in candidates)
+            return candidates
+
+        drops = self._algorithm.drop_equal_groups
+        filled = fill(
+            take,
+            wanted=config.train.prompts_per_step,
+            max_rounds=self._algorithm.refill_rounds if drops else 0,
+            keeps=(lambda candidate: has_signal(candidate.group)) if drops else (lambda candidate: True),
+        )
+        # Of all groups: those that are kept for their signal say nothing about how often the policy is right.
+        tally.merge(group_tally(sampled))
+        tally.add("data/skipped", total=num_skipped)
+        tally.add("rollout/dropped_groups_frac", total=filled.dropped_frac)
+        tally.add("rollout/refills", total=filled.num_rounds)
+        tally.add("rollout/banned_hits", total=self._engine.banned_hits - banned_hits)
+        return Collected(
+            candidates=filled.kept,
+            sampled=sampled,
+            num_tokens=self._num_tokens - tokens,
+            cursor=cursor,
+            tally=tally,
+        )
+
+    def _take(self, count: int, cursor: int) -> tuple[list[Example], int]:
+        """The next `count` examples in the run's order, and the place after them; bad samples by the run's policy."""
+        examples: list[Example] = []
+        num_bad = 0
+        for index in order(self._strata, seed=self._config.seed, start=cursor):
+            if len(examples) == count:
+                break
+            cursor += 1
+            try:
+                examples.append(self._example(self._samples[index]))
+            except DataError as error:
+                if self._config.data.on_bad_sample == "error":
+                    raise
+                num_bad += 1
+                self._note_bad(error)
+                if num_bad > len(self._samples):
+                    raise RunError(f"no usable sample is left; the last error: {error}") from error
+        return examples, cursor
+
+    def _example(self, sample: Sample) -> Example:
+        with self._watch.part("process"):
+            prompt = self._prepare.prompt(sample)
+        with self._watch.part("decode", item=sample.id):
+            clips = self._prepare.clips(prompt)
+        with self._watch.part("process"):
+            return self._prepare.example(prompt, clips)
+
+    def _candidates(self, examples: Sequence[Example], *, step: int, seed: int) -> list[Candidate]:
+        trajectories = [self._trajectory(example, step) for example in examples]
+        sampled = self._sampled(examples, trajectories)
+        greedy = self._greedy(examples) if self._algorithm.needs_greedy_baseline else []
+        wanted = [request for request in sampled if request.sampling.n]
+        found = ask([*wanted, *greedy], engine=self._engine, score=self._score, seed=seed, timed=self._watch.part)
+        self._num_tokens += sum(len(rollout.token_ids) for item in found for rollout in item.rollouts)
+        scored = iter(found)
+        empty = Scored(rollouts=(), scores=())
+        groups = [_group(request.example, next(scored) if request.sampling.n else empty) for request in sampled]
+        greedy_scores = [item.scores[0] for item in scored]
+        self._check_unscored(groups, step)
+        with self._watch.part("reward"):
+            groups = self._mixed(groups, trajectories)
+        return [
+            Candidate(example=example, group=group, greedy_score=score)
+            for example, group, score in itertools.zip_longest(examples, groups, greedy_scores)
+        ]
+
+    def _trajectory(self, example: Example, step: int) -> Rollout | None:
+        if self._offline is None or not self._config.offline.enable:
+            return None
+        return self._offline.pick(example.sample.id, turn=step)
+
+    def _sampled(self, examples: Sequence[Example], trajectories: Sequence[Rollout | None]) -> list[Request]:
+        """What the policy samples: one response fewer where an offline trajectory is sure to take the last place."""
+        rollout, offline = self._config.rollout, self._config.offline
+        return [
+            Request(
+                example=example,
+                sampling=Sampling(
+                    n=num_sampled(self._n, has_offline=trajectory is not None, offline=offline),
+                    temperature=rollout.temperature,
+                    top_p=rollout.top_p,
+                    max_response_tokens=rollout.max_response_tokens,
+                ),
+            )
+            for example, trajectory in zip(examples, trajectories, strict=True)
+        ]
+
+    def _greedy(self, examples: Sequence[Example]) -> list[Request]:
+        sampling = Sampling(temperature=0.0, max_response_tokens=self._config.rollout.max_response_tokens)
+        return [Request(example=example, sampling=sampling) for example in examples]
+
+    def _mixed(self, groups: Sequence[Group], trajectories: Sequence[Rollout | None]) -> list[Group]:
+        """Offline trajectories in the last place of the groups that take one, scored by the same rewards."""
+        offline = self._config.offline
+        taken = {
+            place: trajectory
+            for place, (group, trajectory) in enumerate(zip(groups, trajectories, strict=True))
+            if trajectory is not None and takes_offline(group.scores, offline=offline)
+        }
+        items = [(groups[place].prompt.sample, item.text, len(item.token_ids)) for place, item in taken.items()]
+        scores = self._score(items) if items else []
+        mixed = list(groups)
+        for (place, trajectory), score in zip(taken.items(), scores, strict=True):
+            mixed[place] = with_offline(groups[place], trajectory=trajectory, score=score, n=self._n)
+        return mixed
+
+    def _check_unscored(self, groups: Sequence[Group], step: int) -> None:
+        """Stop where too many rollouts could not be judged: a reward that fails must not look like a bad policy."""
+        scores = [(group, score) for group in groups for score in group.scores]
+        unscored = [(group, score) for group, score in scores if not score.is_scored]
+        limit = self._config.reward.max_unscored_frac
+        if len(unscored) > limit * len(scores):
+            examples = "; ".join(
+                f"{group.prompt.sample.id}: {score.reason}" for group, score in unscored[:EXAMPLES_IN_ERRORS]
+            )
+            raise RunError(
+                f"step {step}: {len(unscored)} of {len(scores)} rollouts could not be scored, more than "
+                f"reward.max_unscored_frac={limit:g} ({examples})"
+            )
+
+
+def _group(example: Example, scored: Scored) -> Group:
+    return Group(prompt=example.prompt, rollouts=scored.rollouts, scores=scored.scores)

@@ -1,0 +1,127 @@
+"""A trainer over a tiny model with made-up samples, rewards and trajectories."""
+
+import json
+from types import SimpleNamespace
+
+import torch
+
+from easyvideor1.algo.fit import fitting_algorithm
+from easyvideor1.config import RunConfig
+from easyvideor1.config_tree import apply_overrides, build
+from easyvideor1.errors import MediaError
+from easyvideor1.model import lora
+from easyvideor1.records.folder import RunFolder
+from easyvideor1.report.terminal import open_progress
+from easyvideor1.rollout.hf import HFEngine
+from easyvideor1.rollout.offline import OfflineTrajectories
+from easyvideor1.train import checkpoint, shared_prefix
+from easyvideor1.train.policy import Policy
+from easyvideor1.train.reference import reference_of
+from easyvideor1.train.trainer import Trainer
+from easyvideor1.types import Example, Rollout, Score, StopReason
+from support.tiny_models import tiny_case, tiny_model
+
+NUM_SAMPLES = 6
+STEPS = 4
+END_ID = 7
+ENCODER = SimpleNamespace(end_ids=(END_ID,), pad_id=95, banned_ids=(90, 91, 92, 93), response_text=str)
+
+
+class Killed(BaseException):
+    """Stands for the death of the process: no handler of the loop may see it."""
+
+
+class MadePreparer:
+    """Random prompts and patches of text, image and video samples; `bad` ids cannot be decoded."""
+
+    def __init__(self, model, bad=()):
+        self.bad = bad
+        self.cases = {}
+        for index in range(NUM_SAMPLES):
+            media = ({}, {"images": [(1, 4, 4)]}, {"videos": [(2, 4, 4)]})[index % 3]
+            self.cases[str(index)] = tiny_case(model, name=str(index), lengths=[1], text_len=4 + index, **media)
+
+    @property
+    def samples(self):
+        return [case.group.prompt.sample for case in self.cases.values()]
+
+    def prompt(self, sample):
+        return self.cases[sample.id].group.prompt
+
+    def clips(self, prompt):
+        if prompt.sample.id in self.bad:
+            raise MediaError("cannot be decoded", where=f"{prompt.sample.id}.mp4")
+        return ()
+
+    def example(self, prompt, clips):
+        return Example(prompt=prompt, clips=clips, features=self.cases[prompt.sample.id].features)
+
+
+def low_tokens(pairs):
+    """Reward: the share of token ids below 40 (the text of a made response is the list of its ids)."""
+    scores = []
+    for _, text, _ in pairs:
+        ids = json.loads(text)
+        value = sum(token < 40 for token in ids) / len(ids)
+        scores.append(Score(value=value, parts={"accuracy": value, "format": 1.0}))
+    return scores
+
+
+def made_config(out, *overrides):
+    tree = {
+        "out": str(out),
+        "model": {"path": "unused"},
+        "data": {"train": []},
+        "cache": {"dir": "unused"},
+        "rollout": {"n": 4, "max_response_tokens": 5},
+        "optimizer": {"learning_rate": 0.01},
+        "train": {"steps": STEPS, "prompts_per_step": 4, "tokens_per_pack": 200},
+    }
+    return build(RunConfig, apply_overrides(tree, overrides), where="test")
+
+
+def made_trainer(config, *, engine=None, score=low_tokens, bad=(), evaluate=None, offline=None):
+    found = checkpoint.list_checkpoints(RunFolder(config.out).checkpoints)
+    model = tiny_model("qwen3_vl").to(getattr(torch, config.model.dtype))
+    preparer = MadePreparer(model, bad)
+    if config.model.lora:
+        lora.add_adapters(model, config.model.lora)
+    shared_prefix.enable(model)
+    algorithm = fitting_algorithm(config)
+    reference = reference_of(model) if algorithm.needs_reference else None
+    if found:
+        checkpoint.load_weights(found[-1], model=model)
+    policy = Policy(
+        model,
+        algorithm=algorithm,
+        optimizer=config.optimizer,
+        total_steps=STEPS,
+        temperature=config.rollout.temperature,
+        reference=reference,
+    )
+    return Trainer(
+        config,
+        samples=preparer.samples,
+        prepare=preparer,
+        engine=engine or HFEngine(model, ENCODER, responses_per_batch=16),
+        policy=policy,
+        algorithm=algorithm,
+        score=score,
+        evaluate=evaluate,
+        progress=open_progress(title="test", total_steps=STEPS),
+        offline=offline,
+    )
+
+
+def final_weights(trainer):
+    return {name: tensor.clone() for name, tensor in trainer._policy.model.state_dict().items()}
+
+
+GOOD, BAD = [1, 2, 3], [60, 61, 62]
+
+
+def offline(ids=("0", "1", "2", "3", "4", "5"), tokens=GOOD):
+    rollout = Rollout(
+        token_ids=tuple(tokens), text=json.dumps(tokens), logprobs=None, stop_reason=StopReason.EOS, source="offline"
+    )
+    return OfflineTrajectories(by_sample=dict.fromkeys(ids, (rollout,)), num_too_long=0)

@@ -1,0 +1,267 @@
+import json
+
+import pytest
+import torch
+from support.made_trainer import (
+    BAD,
+    GOOD,
+    Killed,
+    MadePreparer,
+    final_weights,
+    low_tokens,
+    made_config,
+    made_trainer,
+    offline,
+)
+from support.tiny_models import tiny_model
+
+from easyvideor1.algo.algorithms import ALGORITHMS
+from easyvideor1.errors import RunError, UsageError
+from easyvideor1.report.read import comparable, read_metrics, read_rollouts
+from easyvideor1.rollout.fake import FakeEngine
+from easyvideor1.train import checkpoint
+from easyvideor1.types import Sample, Score, ScoredResponse
+
+
+class Counting(FakeEngine):
+    """Answers by the script and notes (n, greedy) and the sample of every request."""
+
+    def __init__(self, script):
+        super().__init__(script, lambda text: tuple(json.loads(text)))
+        self.calls, self.ids, self.num_rounds = [], [], 0
+
+    def generate(self, requests, *, seed):
+        self.num_rounds += 1
+        self.calls += [(request.sampling.n, request.sampling.is_greedy) for request in requests]
+        self.ids += [request.example.sample.id for request in requests if not request.sampling.is_greedy]
+        return super().generate(requests, seed=seed)
+
+
+def answer(accuracy):
+    sample = Sample(id="v", problem_type="numerical", problem="?", gold="3")
+    return ScoredResponse(
+        sample=sample, index=None, response="", score=Score(value=accuracy, parts={"accuracy": accuracy})
+    )
+
+
+def always(tokens):
+    return lambda example, index, seed: json.dumps(tokens)
+
+
+def collected(tmp_path, engine, *overrides, **options):
+    trainer = made_trainer(made_config(tmp_path, *overrides), engine=engine, **options)
+    return trainer._collector.collect(1, 0)
+
+
+def test_without_threshold_the_last_of_n_places_is_the_stored_trajectory(tmp_path):
+    engine = Counting(always(BAD))
+    groups = collected(tmp_path, engine, "offline.enable=true", offline=offline(ids=("0", "2", "4"))).groups
+    assert sorted(set(engine.calls)) == [(3, False), (4, False)]
+    for group in groups:
+        has_offline = group.prompt.sample.id in ("0", "2", "4")
+        sources = [rollout.source for rollout in group.rollouts]
+        assert sources == ["policy"] * 3 + ["offline" if has_offline else "policy"]
+        assert [score.value for score in group.scores] == [0.0] * 3 + [1.0 if has_offline else 0.0]
+
+
+def test_with_a_threshold_all_are_sampled_and_judged_before_the_last_is_replaced(tmp_path):
+    judged = []
+
+    def score(items):
+        judged.append([text for _, text, _ in items])
+        return low_tokens(items)
+
+    def script(example, index, seed):
+        return json.dumps(GOOD if int(example.sample.id) % 2 else BAD)
+
+    groups = collected(
+        tmp_path, Counting(script), "offline={enable: true, accuracy_threshold: 0.5}", offline=offline(), score=score
+    ).groups
+    for group in groups:
+        wanted = "policy" if int(group.prompt.sample.id) % 2 else "offline"
+        assert [rollout.source for rollout in group.rollouts] == ["policy"] * 3 + [wanted]
+    num_replaced = sum(group.rollouts[-1].source == "offline" for group in groups)
+    assert [len(texts) for texts in judged] == [16, num_replaced]
+    assert judged[1] == [json.dumps(GOOD)] * num_replaced
+
+
+def test_mixing_switched_off_is_bit_identical_to_a_run_without_trajectories(tmp_path):
+    runs = [
+        made_trainer(made_config(tmp_path / name), offline=given) for name, given in (("a", None), ("b", offline()))
+    ]
+    for trainer in runs:
+        trainer.run()
+    first, second = (final_weights(trainer) for trainer in runs)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_groups_without_signal_are_dropped_and_refilled_from_further_prompts(tmp_path):
+    def script(example, index, seed):
+        mixed = int(example.sample.id) < 2
+        return json.dumps(GOOD if mixed and index == 0 else BAD)
+
+    engine = Counting(script)
+    result = collected(tmp_path, engine, "algorithm.name=dapo", "algorithm.options={refill_rounds: 3}")
+    assert {group.prompt.sample.id for group in result.groups} <= {"0", "1"}
+    taken = len(engine.calls)
+    assert result.cursor == taken
+    values = result.tally.values()
+    assert values["rollout/refills"] == engine.num_rounds - 1 <= 3
+    assert values["rollout/dropped_groups_frac"] == pytest.approx(1 - len(result.groups) / taken)
+
+
+def test_a_step_in_which_no_group_has_signal_makes_no_update(tmp_path):
+    trainer = made_trainer(made_config(tmp_path, "algorithm.name=dapo", "train.steps=1"), engine=Counting(always(BAD)))
+    before = final_weights(trainer)
+    trainer.run()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in final_weights(trainer).items())
+
+
+def test_the_steps_of_a_run_read_on_in_the_order_of_the_samples(tmp_path):
+    engine = Counting(always(GOOD))
+    made_trainer(made_config(tmp_path, "train.steps=3", "train.prompts_per_step=2"), engine=engine).run()
+    assert sorted(engine.ids) == ["0", "1", "2", "3", "4", "5"]
+
+
+def test_dropped_groups_count_in_the_metrics_and_in_the_stopping_rules(tmp_path):
+    overrides = ("algorithm.name=dapo", "train.steps=3", "train.stop.zero_reward_steps=2")
+    right = made_trainer(made_config(tmp_path / "a", *overrides), engine=Counting(always(GOOD)))
+    assert right.run().step == 3  # nothing to learn, but nothing wrong either
+    values = comparable(read_metrics(tmp_path / "a" / "metrics.jsonl"))[0]
+    assert (values["reward/accuracy_frac"], values["update/groups"], values["rollout/dropped_groups_frac"]) == (1, 0, 1)
+    assert {record["step"] for record in read_rollouts(tmp_path / "a" / "rollouts")} == {1, 2, 3}
+    wrong = made_trainer(made_config(tmp_path / "b", *overrides), engine=Counting(always(BAD)))
+    with pytest.raises(RunError, match=r"no rollout was right in 2 steps(.|\n)*wanted ''"):
+        wrong.run()
+
+
+def test_what_was_skipped_and_sampled_is_added_up_over_refills(tmp_path):
+    engine = Counting(always(BAD))
+    overrides = ("algorithm.name=dapo", "algorithm.options={refill_rounds: 2}", "data.on_bad_sample=skip")
+    result = collected(tmp_path, engine, *overrides, bad=("2", "5"))
+    taken = len(engine.calls)
+    assert taken == 12
+    assert result.tally.values()["data/skipped"] == result.cursor - taken > 2
+    assert result.num_tokens == taken * 4 * len(BAD)
+    assert len(result.sampled) == taken
+
+
+def test_remax_judges_one_greedy_response_more_that_does_not_train(tmp_path):
+    engine = Counting(always(GOOD))
+    result = collected(tmp_path, engine, "algorithm.name=remax")
+    assert engine.calls == [(4, False)] * 4 + [(1, True)] * 4
+    assert [score.value for score in result.greedy_scores] == [1.0] * 4
+    assert all(len(group.rollouts) == 4 for group in result.groups)
+
+
+def test_imitation_samples_nothing_and_needs_stored_trajectories(tmp_path):
+    engine = Counting(always(BAD))
+    result = collected(tmp_path, engine, "algorithm.name=sft", "offline.enable=true", offline=offline())
+    assert engine.calls == []
+    assert all([rollout.source for rollout in group.rollouts] == ["offline"] for group in result.groups)
+    few = collected(
+        tmp_path / "few", engine, "algorithm.name=sft", "offline.enable=true", offline=offline(ids=("1", "3"))
+    )
+    assert sorted(group.prompt.sample.id for group in few.groups) == ["1", "1", "3", "3"]
+    assert engine.calls == []
+    with pytest.raises(UsageError, match=r"learns from offline trajectories: set offline\.enable=true"):
+        made_trainer(made_config(tmp_path, "algorithm.name=sft"), engine=engine)
+
+
+@pytest.mark.parametrize("name", sorted(set(ALGORITHMS) - {"sft"}))
+def test_every_algorithm_trains_and_resumes_exactly(tmp_path, name):
+    overrides = [f"algorithm.name={name}", "offline.enable=true", "train.updates_per_step=2", "train.steps=2"]
+    if name in ("reinforce_plus_plus", "rloo"):
+        overrides.append("algorithm.options={kl_coef: 0.01, kl_in: reward, kl_kind: k1}")
+    whole = made_trainer(made_config(tmp_path / "whole", *overrides), offline=offline())
+    before = final_weights(whole)
+    whole.run()
+    assert any(not torch.equal(tensor, before[key]) for key, tensor in final_weights(whole).items())
+    made_trainer(made_config(tmp_path / "half", *overrides, "train.steps=1"), offline=offline()).run()
+    resumed = made_trainer(made_config(tmp_path / "half", *overrides), offline=offline())
+    resumed.run()
+    assert all(torch.equal(tensor, final_weights(resumed)[key]) for key, tensor in final_weights(whole).items())
+
+
+def test_imitation_raises_the_likelihood_of_the_stored_response(tmp_path):
+    overrides = ("algorithm.name=sft", "offline.enable=true", "train.steps=8", "train.stop.zero_reward_steps=2")
+    trainer = made_trainer(made_config(tmp_path, *overrides), offline=offline())
+    trainer.run()
+    # The rule about steps without a right rollout is for runs that sample.
+    losses = [record["loss/total"] for record in comparable(read_metrics(tmp_path / "metrics.jsonl"))]
+    assert losses[-1] < losses[0] - 1.0
+
+
+def test_steps_without_a_right_answer_end_the_run_with_examples_and_a_hint(tmp_path):
+    def score(items):
+        return [Score(value=0.1, parts={"accuracy": 0.0, "format": 1.0}, parsed="x") for _ in items]
+
+    trainer = made_trainer(made_config(tmp_path, "train.stop.zero_reward_steps=2"), score=score)
+    with pytest.raises(RunError, match=r"no rollout was right in 2 steps(.|\n)*wanted ''"):
+        trainer.run()
+    assert len(comparable(read_metrics(tmp_path / "metrics.jsonl"))) == 2
+
+
+def test_a_falling_reward_or_a_growing_kl_ends_the_run(tmp_path):
+    steps = iter(range(1000))
+
+    def score(items):
+        value = 1.0 if next(steps) < 12 else 0.01
+        return [Score(value=value, parts={"accuracy": value, "format": 1.0}) for _ in items]
+
+    overrides = ("train.steps=40", "train.stop.collapse_frac=0.5", "optimizer.learning_rate=0")
+    with pytest.raises(RunError, match="the reward fell to"):
+        made_trainer(made_config(tmp_path / "a", *overrides), score=score).run()
+    for place in ("loss", "reward"):
+        overrides = ("train.stop.max_kl=1e-6", f"algorithm.options={{kl_coef: 0.001, kl_in: {place}}}")
+        with pytest.raises(RunError, match=rf"{place}/kl_ref is .* above train\.stop\.max_kl"):
+            made_trainer(made_config(tmp_path / place, *overrides)).run()
+
+
+def test_the_best_validated_checkpoint_is_kept(tmp_path):
+    accuracies = iter([0.1, 0.9, 0.4, 0.2])
+    config = made_config(tmp_path, "train.validate_every=2", "train.steps=6", "train.keep_checkpoints=1")
+    made_trainer(config, evaluate=lambda engine: [answer(next(accuracies))]).run()
+    state = json.loads((tmp_path / "checkpoints" / "best" / "state.json").read_text())
+    assert (state["step"], state["best_accuracy_frac"]) == (2, 0.9)
+    assert [path.name for path in (tmp_path / "checkpoints").glob("step-*")] == ["step-000006"]
+
+
+def test_the_start_is_the_best_checkpoint_of_a_run_that_only_gets_worse(tmp_path):
+    accuracies = iter([0.8, 0.5, 0.1])
+    config = made_config(tmp_path, "train.validate_every=1", "train.steps=2")
+    made_trainer(config, evaluate=lambda engine: [answer(next(accuracies))]).run()
+    assert json.loads((tmp_path / "checkpoints" / "best" / "state.json").read_text())["step"] == 0
+
+
+def test_a_run_killed_before_its_best_checkpoint_was_marked_marks_it_when_it_goes_on(tmp_path, monkeypatch):
+    config = made_config(tmp_path, "train.validate_every=1", "train.steps=2")
+    accuracies = iter([0.1, 0.9, 0.4])
+
+    def evaluate(engine):
+        return [answer(next(accuracies))]
+
+    trainer = made_trainer(config, evaluate=evaluate)
+    marks = []
+
+    def mark(path):
+        marks.append(path)
+        if len(marks) == 2:
+            raise Killed
+
+    monkeypatch.setattr(checkpoint, "mark_best", mark)
+    with pytest.raises(Killed):
+        trainer.run()
+    monkeypatch.undo()
+    made_trainer(config, evaluate=evaluate).run()
+    state = json.loads((tmp_path / "checkpoints" / "best" / "state.json").read_text())
+    assert (state["step"], state["best_accuracy_frac"]) == (1, 0.9)
+
+
+def test_readable_rollouts_are_kept(tmp_path):
+    made_trainer(made_config(tmp_path, "train.steps=1")).run()
+    records = read_rollouts(tmp_path / "rollouts")
+    assert {record["step"] for record in records} == {1}
+    assert {record["id"] for record in records} <= {
+        sample.id for sample in MadePreparer(tiny_model("qwen3_vl")).samples
+    }

@@ -1,0 +1,120 @@
+"""Packing, by hand-worked numbers. A prompt of 3 tokens whose last position is 7 stands for one with media."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from easyvideor1.train.pack import first_fit_decreasing, pack_groups
+from easyvideor1.types import Group, Prompt, Rollout, Sample, StopReason
+
+
+def make_group(name: str, prompt_ids: list[int], responses: list[list[int]], *, last_position: int = 7) -> Group:
+    steps = np.array([*range(len(prompt_ids) - 1), last_position])
+    prompt = Prompt(
+        sample=Sample(id=name, problem_type="numerical", problem="", gold=""),
+        text="",
+        input_ids=np.array(prompt_ids),
+        token_types=np.zeros(len(prompt_ids), dtype=np.int64),
+        position_ids=np.stack([steps, steps, steps - 1]),
+        plans=(),
+    )
+    rollouts = tuple(
+        Rollout(
+            token_ids=tuple(ids), text="", logprobs=tuple(-0.1 * token for token in ids), stop_reason=StopReason.EOS
+        )
+        for ids in responses
+    )
+    num = len(responses)
+    return Group(
+        prompt=prompt,
+        rollouts=rollouts,
+        advantages=tuple(0.1 * (i + 1) for i in range(num)),
+        weights=tuple(float(i != 1) for i in range(num)),
+    )
+
+
+def test_a_shared_row_by_hand():
+    groups = [make_group("a", [1, 2, 3], [[4, 5], [6]]), make_group("b", [7, 8], [[9]], last_position=1)]
+    batch = pack_groups(groups, tokens_per_pack=9, shared_prefix=True)
+    (pack,) = batch.packs
+    assert pack.input_ids.tolist() == [[1, 2, 3, 4, 5, 6, 7, 8, 9]]
+    assert pack.position_ids[0, 0].tolist() == [0, 1, 7, 8, 9, 8, 0, 1, 2]
+    assert pack.position_ids[2, 0].tolist() == [-1, 0, 6, 8, 9, 8, -1, 0, 2]  # one next position for all three axes
+    assert pack.predictors.tolist() == [2, 3, 2, 7]
+    tokens = pack.tokens
+    assert tokens.token_ids.tolist() == [4, 5, 6, 9]
+    np.testing.assert_allclose(tokens.sampler_logprobs, [-0.4, -0.5, -0.6, -0.9], rtol=1e-6)
+    np.testing.assert_allclose(tokens.advantages, [0.1, 0.1, 0.2, 0.1], rtol=1e-6)
+    assert tokens.weights.tolist() == [1, 1, 0, 1]
+    assert tokens.sequence.tolist() == [0, 0, 1, 2]
+    assert tokens.group.tolist() == [0, 0, 0, 1]
+    assert [(s.group, s.rollouts, s.sample_id) for s in pack.segments] == [(0, (0, 1), "a"), (1, (0,), "b")]
+    assert (batch.num_groups, batch.num_sequences, batch.num_response_tokens, batch.num_tokens) == (2, 3, 4, 9)
+
+
+def test_separate_rows_by_hand():
+    batch = pack_groups([make_group("a", [1, 2, 3], [[4, 5], [6]])], tokens_per_pack=1, shared_prefix=False)
+    first, second = batch.packs
+    assert first.input_ids.tolist() == [[1, 2, 3, 4, 5]]
+    assert second.input_ids.tolist() == [[1, 2, 3, 6]]
+    assert second.position_ids[:, 0, -1].tolist() == [8, 8, 8]
+    assert second.tokens.sequence.tolist() == [1]
+    assert first.layout.is_one_sequence
+
+
+@pytest.mark.parametrize("shared_prefix", [True, False])
+@pytest.mark.parametrize("tokens_per_pack", [1, 12, 1000])
+def test_every_response_token_is_packed_once_and_predicted_by_the_token_before(shared_prefix, tokens_per_pack):
+    groups = [make_group("a", [1, 2, 3], [[4, 5], [6], [7, 8, 9]]), make_group("b", [10, 11], [[12], [13, 14]])]
+    batch = pack_groups(groups, tokens_per_pack=tokens_per_pack, shared_prefix=shared_prefix)
+    seen = {}
+    for pack in batch.packs:
+        assert pack.num_tokens <= tokens_per_pack or len(pack.segments) == 1
+        before = pack.input_ids[0, pack.predictors].tolist()
+        for previous, token, sequence in zip(before, pack.tokens.token_ids, pack.tokens.sequence, strict=True):
+            seen.setdefault(sequence.item(), []).append((previous, token.item()))
+    assert seen == {
+        0: [(3, 4), (4, 5)],
+        1: [(3, 6)],
+        2: [(3, 7), (7, 8), (8, 9)],
+        3: [(11, 12)],
+        4: [(11, 13), (13, 14)],
+    }
+
+
+def test_packing_fills_rows_and_keeps_the_order_within():
+    # Sizes 9, 2, 5, 7, 4, 3 in packs of 10: 9 | 7 + 3 | 5 + 4 | 2, and then the 2 still fits nowhere else.
+    assert first_fit_decreasing([9, 2, 5, 7, 4, 3], capacity=10) == [[0], [1], [2, 4], [3, 5]]
+    assert first_fit_decreasing([3, 3, 3], capacity=2) == [[0], [1], [2]]
+    assert first_fit_decreasing([], capacity=2) == []
+
+
+def test_unknown_sampler_logprobs_are_nan_and_offline_rollouts_are_marked():
+    group = make_group("a", [1, 2, 3], [[4, 5], [6]])
+    offline = replace(group.rollouts[1], source="offline", logprobs=None)
+    (pack,) = pack_groups(
+        [replace(group, rollouts=(group.rollouts[0], offline))], tokens_per_pack=99, shared_prefix=True
+    ).packs
+    assert pack.tokens.is_offline.tolist() == [False, False, True]
+    assert [math.isnan(value) for value in pack.tokens.sampler_logprobs.tolist()] == [False, False, True]
+
+
+def test_empty_responses_count_as_sequences_but_take_no_place():
+    groups = [make_group("a", [1, 2, 3], [[], [6]]), make_group("b", [1, 2], [[]]), make_group("c", [1, 2], [[5]])]
+    batch = pack_groups(groups, tokens_per_pack=99, shared_prefix=True)
+    (pack,) = batch.packs
+    assert pack.input_ids.tolist() == [[1, 2, 3, 6, 1, 2, 5]]
+    assert pack.tokens.sequence.tolist() == [1, 3]
+    assert pack.tokens.group.tolist() == [0, 2]
+    assert batch.num_sequences == 4
+
+
+def test_groups_that_do_not_fit_together_are_named():
+    group = make_group("a", [1, 2, 3], [[4, 5], [6]])
+    with pytest.raises(ValueError, match="sample a: 2 rollouts, but 0 advantages"):
+        pack_groups([replace(group, advantages=())], tokens_per_pack=9, shared_prefix=True)
+    short = replace(group.rollouts[0], logprobs=(-0.1,))
+    with pytest.raises(ValueError, match="sample a: rollout 0 has 2 tokens, but 1 log-probs"):
+        pack_groups([replace(group, rollouts=(short, group.rollouts[1]))], tokens_per_pack=9, shared_prefix=True)
