@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from easyvideor1.errors import DataError
-from easyvideor1.rollout.ask import ask_samples
+from easyvideor1.rollout.ask import ask_all, prepare_all
 from easyvideor1.rollout.engine import Engine, Sampling
 from easyvideor1.seeds import mix_seed
 from easyvideor1.types import Example, Sample, Score, ScoredResponse, Scorer
@@ -38,23 +38,19 @@ def validate(
     if num_samples:
         samplings.append(Sampling(n=num_samples, max_response_tokens=max_response_tokens))
     for start in range(0, len(questions), batch):
-        asked = ask_samples(
-            questions[start : start + batch],
-            samplings,
-            prepare=prepare,
-            engine=engine,
-            score=score,
-            seed=mix_seed(seed, start // batch),
+        asked = questions[start : start + batch]
+        found = ask_all(
+            prepare_all(asked, prepare), samplings, engine=engine, score=score, seed=mix_seed(seed, start // batch)
         )
-        for item in asked:
-            if item.error is not None:
+        for question, item in zip(asked, found, strict=True):
+            if isinstance(item, DataError):
                 if on_bad is None:
-                    raise item.error
-                on_bad(item.error)
-                unscored = Score.unscored(str(item.error))
+                    raise item
+                on_bad(item)
                 for index in (None, *range(1, num_samples + 1)):
-                    yield ScoredResponse(sample=item.sample, index=index, response="", score=unscored)
+                    unscored = Score.unscored(str(item))
+                    yield ScoredResponse(sample=question, index=index, response="", score=unscored)
                 continue
-            pairs = [pair for scored in item.scored for pair in zip(scored.rollouts, scored.scores, strict=True)]
-            for number, (rollout, judged) in enumerate(pairs):
-                yield ScoredResponse(sample=item.sample, index=number or None, response=rollout.text, score=judged)
+            pairs = [pair for scored in item for pair in zip(scored.rollouts, scored.scores, strict=True)]
+            for number, (rollout, score_of) in enumerate(pairs):
+                yield ScoredResponse(sample=question, index=number or None, response=rollout.text, score=score_of)

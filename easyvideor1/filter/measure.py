@@ -6,8 +6,9 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 
+from easyvideor1.errors import DataError
 from easyvideor1.filter.pass_rate import Failure, Measured, RateFile, Row
-from easyvideor1.rollout.ask import Scored, ask_samples
+from easyvideor1.rollout.ask import Scored, ask_all, prepare_all
 from easyvideor1.rollout.engine import Engine, Sampling
 from easyvideor1.seeds import mix_seed
 from easyvideor1.types import Example, Rollout, Sample, Score, Scorer, StopReason
@@ -38,29 +39,32 @@ def measure(
         batch = rows[start : start + size]
         failures: list[Failure] = []
         if any(rates.get(row) is None for row in batch):
-            asked = ask_samples(
-                [row.sample for row in batch],
-                [sampling],
-                prepare=prepare,
-                engine=engine,
-                score=score,
-                seed=_batch_seed(seed, batch),
-            )
-            for row, item in zip(batch, asked, strict=True):
-                # A row that was measured before is not lost because its media are gone now.
-                if rates.get(row) is None:
-                    failures += _note(row, item.scored[0] if item.error is None else str(item.error), rates)
+            prepared = prepare_all([row.sample for row in batch], prepare)
+            pairs = list(zip(batch, prepared, strict=True))
+            # A row that was measured before is not lost because its media are gone now.
+            failures = [
+                _failure(row, str(item))
+                for row, item in pairs
+                if isinstance(item, DataError) and rates.get(row) is None
+            ]
+            if any(rates.get(row) is None for row, item in pairs if isinstance(item, Example)):
+                found = ask_all(prepared, [sampling], engine=engine, score=score, seed=_batch_seed(seed, batch))
+                for row, item in zip(batch, found, strict=True):
+                    if rates.get(row) is None and not isinstance(item, DataError):
+                        failures += _note(row, item[0], rates)
         yield len(batch), failures
 
 
-def _note(row: Row, found: Scored | str, rates: RateFile) -> list[Failure]:
-    """Note a row's rate down; what it fails by, if it has none."""
-    if isinstance(found, Scored):
-        if any(score.is_scored for score in found.scores):
-            rates.add(row, _measured(found))
-            return []
-        found = f"no response could be scored: {found.scores[0].reason}"
-    return [Failure(where=row.sample.where, id=row.sample.id, error=found)]
+def _note(row: Row, scored: Scored, rates: RateFile) -> list[Failure]:
+    """Note a row's rate down; a failure where it has none."""
+    if not any(score.is_scored for score in scored.scores):
+        return [_failure(row, f"no response could be scored: {scored.scores[0].reason}")]
+    rates.add(row, _measured(scored))
+    return []
+
+
+def _failure(row: Row, error: str) -> Failure:
+    return Failure(where=row.sample.where, id=row.sample.id, error=error)
 
 
 def _measured(scored: Scored) -> Measured:

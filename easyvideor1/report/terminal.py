@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -17,6 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from easyvideor1.records.progress import Progress
 from easyvideor1.records.stopwatch import PARTS, Part
 
 PART_COLOURS = dict(
@@ -24,22 +25,6 @@ PART_COLOURS = dict(
 )
 STEPS_FOR_ETA = 20
 log = logging.getLogger(__name__)
-
-
-class Progress(Protocol):
-    """A display of a run, used as a context manager around it."""
-
-    def phase(self, name: str) -> None:
-        """Say what the run is doing now."""
-
-    def step(self, step: int, values: Mapping[str, float], *, note: str = "") -> None:
-        """Show the metrics of a finished step; `note` is a line of its own (the slowest item)."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
 
 
 def open_progress(*, title: str, total_steps: int, start_step: int = 0, console: Console | None = None) -> Progress:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,15 +21,6 @@ class Scored:
 
     rollouts: tuple[Rollout, ...]
     scores: tuple[Score, ...]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Asked:
-    """What became of a sample: what was scored for each sampling that was wanted, or why it could not be asked."""
-
-    sample: Sample
-    scored: tuple[Scored, ...]
-    error: DataError | None = None
 
 
 def ask(
@@ -56,39 +47,28 @@ def ask(
     return [Scored(rollouts=group, scores=tuple(next(scores) for _ in group)) for group in groups]
 
 
-def ask_samples(
-    samples: Sequence[Sample],
-    samplings: Sequence[Sampling],
-    *,
-    prepare: Callable[[Sample], Example],
-    engine: Engine,
-    score: Scorer,
-    seed: int,
-) -> list[Asked]:
-    """Prepare, generate and score a batch of samples, in order; a sample that cannot be prepared carries its error.
-
-    Args:
-        samplings: what is wanted of every sample.
-        prepare: raises DataError for a sample whose media cannot be read, or whose prompt is too long.
-    """
+def prepare_all(samples: Iterable[Sample], prepare: Callable[[Sample], Example]) -> list[Example | DataError]:
+    """The example of each sample, or why there is none: its media cannot be read, or its prompt is too long."""
     prepared: list[Example | DataError] = []
     for sample in samples:
         try:
             prepared.append(prepare(sample))
         except DataError as error:
             prepared.append(error)
-    requests = [
-        Request(example=example, sampling=sampling)
-        for sampling in samplings
-        for example in prepared
-        if isinstance(example, Example)
-    ]
+    return prepared
+
+
+def ask_all(
+    prepared: Sequence[Example | DataError],
+    samplings: Sequence[Sampling],
+    *,
+    engine: Engine,
+    score: Scorer,
+    seed: int,
+) -> list[tuple[Scored, ...] | DataError]:
+    """What each example is answered, once for each sampling; errors stay where they are."""
+    ready = [example for example in prepared if isinstance(example, Example)]
+    requests = [Request(example=example, sampling=sampling) for sampling in samplings for example in ready]
     scored = ask(requests, engine=engine, score=score, seed=seed)
-    num_ready = sum(isinstance(example, Example) for example in prepared)
-    by_sample = iter(zip(*(scored[i * num_ready : (i + 1) * num_ready] for i in range(len(samplings))), strict=True))
-    return [
-        Asked(sample=sample, scored=(), error=example)
-        if isinstance(example, DataError)
-        else Asked(sample=sample, scored=next(by_sample))
-        for sample, example in zip(samples, prepared, strict=True)
-    ]
+    by_example = iter([tuple(scored[place :: len(ready)]) for place in range(len(ready))])
+    return [item if isinstance(item, DataError) else next(by_example) for item in prepared]

@@ -12,11 +12,11 @@ from easyvideor1.config import RunConfig
 from easyvideor1.data.prepare import Preparer
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.metrics import MetricsLog
+from easyvideor1.records.progress import Progress
 from easyvideor1.records.responses import ValidationLog
 from easyvideor1.records.rollouts import RolloutLog
 from easyvideor1.records.stopwatch import Stopwatch
 from easyvideor1.records.tally import Tally, response_tally
-from easyvideor1.report.terminal import Progress
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.offline import OfflineTrajectories
 from easyvideor1.train import checkpoint
