@@ -30,9 +30,14 @@ _HOMES = {
     "score": "easyvideor1.runs.scoring",
     "train": "easyvideor1.runs.training",
 }
+_NEED_A_MODEL = ("evaluate", "train")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'easyvideor1' has no attribute '{name}'")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'easyvideor1' has no attribute '{name}'")
+    if name in _NEED_A_MODEL:
+        from easyvideor1.extras import need
+
+        need("torch", "transformers", for_what=name)
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -8,27 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import yaml
-
-from easyvideor1.config_tree import apply_overrides, build
+from easyvideor1.config_checks import check_frames, check_pixels, check_positive, check_range, check_text
+from easyvideor1.config_tree import apply_overrides, build, read_tree
 from easyvideor1.errors import UsageError
 from easyvideor1.types import FrameSpec, Modality
 
-
-def _check_range(section: str, config: object, *, low: float, high: float = math.inf, names: Sequence[str]) -> None:
-    """Raise UsageError for a number outside low <= value <= high (None and infinity pass where `high` is infinite)."""
-    for name in names:
-        value = getattr(config, name)
-        if value is not None and not low <= value <= high:  # NaN is outside too
-            limits = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
-            raise UsageError(f"{section}.{name} must be {limits}, got {value}")
-
-
-def _check_positive(section: str, config: object, *names: str) -> None:
-    for name in names:
-        value = getattr(config, name)
-        if value is not None and not value > 0:
-            raise UsageError(f"{section}.{name} must be above 0, got {value}")
+RECIPES = Path(__file__).parent / "recipes"
+"""The recipes that ship with the package."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,25 +22,37 @@ class LoraConfig:
     """Low-rank adapters in the language model; all other weights are frozen."""
 
     rank: int = 16
+    """Rank of the two matrices of an adapter."""
     alpha: int = 32
     """Scale of the adapters: they are multiplied by alpha / rank."""
     targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
     """Last part of the names of the layers that get one."""
 
     def __post_init__(self) -> None:
-        _check_range("model.lora", self, low=1, names=("rank", "alpha"))
+        check_range("model.lora", self, low=1, names=("rank", "alpha"))
+        if not self.targets:
+            raise UsageError(
+                "model.lora.targets names no layer, so nothing would train; leave it out for the usual ones"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
+    """The model that is trained or asked."""
+
     path: str
     """Folder with the model, its tokenizer and chat template, in Transformers' format."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Of the model in sampling, forward and backward; the optimizer keeps float32 weights either way."""
     freeze_vision_tower: bool = False
+    """Train the language model only."""
     gradient_checkpointing: bool = False
+    """Keep no activations inside a layer and compute them again in backward: less memory, about a third more time."""
     lora: LoraConfig | None = None
-    """None: train the weights themselves."""
+    """Train low-rank adapters instead of the weights, e.g. {rank: 16, alpha: 32}; None: train the weights."""
+
+    def __post_init__(self) -> None:
+        check_text("model", self, "path")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +70,11 @@ class SourceConfig:
     sample once per epoch."""
 
     def __post_init__(self) -> None:
+        check_text("data.train", self, "path")
         if self.weight is not None and not 0 < self.weight < float("inf"):
             raise UsageError(
                 f"data.train: the weight of {self.path} must be a number > 0, got {self.weight:g}; "
-                "to draw nothing from a file, leave it out"
+                "to take nothing from a file, leave it out"
             )
 
     @property
@@ -85,9 +84,13 @@ class SourceConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CacheConfig:
+    """The frame cache."""
+
     dir: str
     """Folder of the frame cache; may be shared by runs and machines."""
     mode: Literal["prefer_preprocessed", "preprocessed_only", "realtime_only"] = "prefer_preprocessed"
+    """prefer_preprocessed decodes what is missing and stores it; preprocessed_only takes a missing clip for a bad
+    sample; realtime_only always decodes and stores nothing."""
     codec: Literal["raw", "zstd", "jpeg"] = "raw"
     """raw is memory-mapped; zstd (lossless) and jpeg (lossy) are for small disks and cost CPU time at every read."""
     max_bytes: int | None = None
@@ -96,13 +99,18 @@ class CacheConfig:
     """Wall time that decoding one file may take; then it is a bad sample, and its process is killed."""
 
     def __post_init__(self) -> None:
-        _check_positive("cache", self, "max_bytes", "deadline_s")
+        check_text("cache", self, "dir")
+        check_positive("cache", self, "max_bytes", "deadline_s")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    train: tuple[SourceConfig, ...]
+    """Samples, and how they become prompts."""
+
+    train: tuple[SourceConfig, ...] = ()
+    """Files of training samples, e.g. [{path: data/train.jsonl}]."""
     validation: tuple[SourceConfig, ...] = ()
+    """Files of validation questions; none: no validation."""
     video: FrameSpec = field(default_factory=FrameSpec)
     """Budget of one video."""
     image: FrameSpec = field(default_factory=lambda: FrameSpec(max_pixels=1_048_576))
@@ -110,6 +118,8 @@ class DataConfig:
     max_prompt_tokens: int = 16_384
     """Longer prompts are bad samples; they are found from the plan, before any decode."""
     on_bad_sample: Literal["error", "skip"] = "error"
+    """What a sample does that cannot be used (a wrong row, a broken file, too long a prompt): stop the run, or be left
+    out, counted and noted in bad_samples.jsonl."""
     thinking: bool = True
     """Ask for `<think>..</think>` before `<answer>..</answer>`."""
     templates: str | None = None
@@ -119,6 +129,9 @@ class DataConfig:
     come."""
 
     def __post_init__(self) -> None:
+        check_range("data", self, low=1, names=("max_prompt_tokens",))
+        check_frames("data.video", self.video)
+        check_pixels("data.image", self.image)
         labels = [source.label for source in self.train]
         if twice := next((label for label in labels if labels.count(label) > 1), None):
             raise UsageError(f"data.train: two files are called '{twice}'; give one of them another `name`")
@@ -135,24 +148,29 @@ class DataConfig:
             if not 0 < ratio < float("inf"):
                 raise UsageError(
                     f"data.modality_ratios: {modality} must be a number > 0, got {ratio:g}; "
-                    "to draw nothing of a modality, take its rows out of the data"
+                    "to take nothing of a modality, take its rows out of the data"
                 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutConfig:
+    """How the policy samples responses in training."""
+
     n: int = 8
     """Rollouts per prompt (group size)."""
     temperature: float = 1.0
+    """Divides the logits before sampling."""
     top_p: float = 1.0
+    """Sample among the likeliest tokens that together have this probability; 1: among all."""
     max_response_tokens: int = 1024
+    """Longer responses are cut there."""
     responses_per_batch: int = 64
-    """Sequences generated at once."""
+    """Responses generated at once."""
 
     def __post_init__(self) -> None:
-        _check_range("rollout", self, low=1, names=("n", "max_response_tokens", "responses_per_batch"))
-        _check_range("rollout", self, low=0, high=1, names=("top_p",))
-        _check_positive("rollout", self, "top_p")
+        check_range("rollout", self, low=1, names=("n", "max_response_tokens", "responses_per_batch"))
+        check_range("rollout", self, low=0, high=1, names=("top_p",))
+        check_positive("rollout", self, "top_p")
         if not 0 < self.temperature < math.inf:
             raise UsageError(
                 f"rollout.temperature must be above 0, got {self.temperature}; at 0 all rollouts of a prompt are the "
@@ -167,6 +185,7 @@ class JudgeConfig:
     base_url: str
     """Such as http://localhost:8000/v1."""
     model: str
+    """Name of the model there."""
     problem_types: tuple[str, ...]
     """Types whose accuracy the judge gives instead of the built-in reward; "preference" is compared in pairs."""
     cache_dir: str
@@ -176,14 +195,25 @@ class JudgeConfig:
     concurrency: int = 16
     """Requests under way at once."""
     timeout_s: float = 60.0
+    """Time one request may take."""
     retries: int = 3
     """Further tries of a failed request, by the client, with growing pauses."""
     max_tokens: int = 1024
     """Longest reply."""
 
+    def __post_init__(self) -> None:
+        check_text("reward.judge", self, "base_url", "model", "cache_dir")
+        check_range("reward.judge", self, low=1, names=("concurrency", "max_tokens"))
+        check_range("reward.judge", self, low=0, names=("retries",))
+        check_positive("reward.judge", self, "timeout_s")
+        if not self.problem_types:
+            raise UsageError("reward.judge.problem_types names no type, so the judge is never asked; name one")
+
 
 @dataclass(frozen=True, kw_only=True)
 class RewardConfig:
+    """How responses are scored."""
+
     weights: Mapping[str, float] = field(default_factory=lambda: {"accuracy": 0.9, "format": 0.1})
     """Weight of each reward part; they sum to 1."""
     max_unscored_frac: float = 0.25
@@ -191,11 +221,11 @@ class RewardConfig:
     overlong_buffer_tokens: int = 0
     """The last tokens before rollout.max_response_tokens over which the part "overlong" falls from 0 to -1; 0: none."""
     rewards: Mapping[str, str] = field(default_factory=dict)
-    """Problem type -> "file.py:function", a reward of one's own."""
+    """Problem type -> "file.py:function": a reward of your own for that type."""
     parts: Mapping[str, str] = field(default_factory=dict)
-    """Name -> "file.py:function", a part of every score of one's own."""
+    """Name -> "file.py:function": a part of your own in every score; `weights` says what it is worth."""
     workers: int = 2
-    """Processes for answers that may take long to judge (math, code, rewards of one's own)."""
+    """Processes for answers that may take long to score (math, code, rewards of your own)."""
     deadline_s: float = 10.0
     """Wall time one answer may take there; then it is unscored."""
     memory_mb: int = 2048
@@ -206,25 +236,34 @@ class RewardConfig:
     """A language model as judge of some problem types; None: none."""
 
     def __post_init__(self) -> None:
-        _check_range("reward", self, low=0, high=1, names=("max_unscored_frac",))
-        _check_range("reward", self, low=0, names=("overlong_buffer_tokens",))
-        _check_range("reward", self, low=1, names=("workers", "memory_mb"))
-        _check_positive("reward", self, "deadline_s")
+        check_range("reward", self, low=0, high=1, names=("max_unscored_frac",))
+        check_range("reward", self, low=0, names=("overlong_buffer_tokens",))
+        check_range("reward", self, low=1, names=("workers",))
+        check_range("reward", self, low=256, names=("memory_mb",))
+        check_positive("reward", self, "deadline_s")
+        if not self.weights:
+            raise UsageError("reward.weights is empty, so every score would be 0; give accuracy a weight")
         if abs(sum(self.weights.values()) - 1.0) > 1e-6 or min(self.weights.values()) < 0:
             raise UsageError(
                 f"reward.weights must sum to 1, none negative, got {sum(self.weights.values()):g} "
                 f"from {dict(self.weights)}"
             )
         if self.weights.get("format", 0.0) > self.weights.get("accuracy", 1.0):
-            raise UsageError("reward.weights: the form of an answer must not be worth more than the answer itself")
+            raise UsageError(
+                f"reward.weights: format weighs {self.weights['format']:g}, more than accuracy with "
+                f"{self.weights.get('accuracy', 1.0):g}, so well-formed wrong answers would pay more than right ones; "
+                "give accuracy at least the weight of format"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlgorithmConfig:
+    """What an update learns from the scores."""
+
     name: str = "grpo"
-    """A recipe of algo.recipes."""
+    """Name of an algorithm (docs/adding-an-algorithm.md lists them)."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Overrides of the recipe's own defaults (clip_low, clip_high, kl_coef, ...)."""
+    """Changes of the algorithm's own numbers, e.g. {clip_high: 0.28, kl_coef: 0.01}."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,12 +271,13 @@ class OfflineConfig:
     """Offline trajectories in the groups of the policy (see rollout.groups)."""
 
     enable: bool = False
+    """Put them into the groups."""
     accuracy_threshold: float | None = None
     """None: of the n rollouts of a group, n - 1 are sampled and the last is an offline trajectory. A number: n are
     sampled, and the last is replaced only where their mean accuracy is below it."""
     source: str | None = None
     """JSONL file of offline trajectories, or a data file with them such as the collected.jsonl of `data filter` (see
-    rollout.stored); None: those that the samples carry."""
+    rollout.offline); None: those that the samples carry."""
 
     def __post_init__(self) -> None:
         if self.accuracy_threshold is not None and not 0 < self.accuracy_threshold <= 1:
@@ -254,17 +294,19 @@ class OptimizerConfig:
     learning_rate: float = 1e-6
     """Of the step after the warm-up; from there on it follows the schedule."""
     betas: tuple[float, float] = (0.9, 0.999)
+    """Decay rates of AdamW's two moments."""
     weight_decay: float = 0.01
+    """Share of a weight that is taken away per step, times the learning rate."""
     max_grad_norm: float = 1.0
     """Longer gradients are scaled down to this norm; .inf: never."""
     warmup_steps: int = 0
     """Steps over which the rate rises evenly to its full value, the first of them not at 0."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """linear and cosine fall to 0 at train.steps: the rate that a step after the last would have."""
+    """How the rate goes on after the warm-up; linear and cosine fall to 0 at train.steps."""
 
     def __post_init__(self) -> None:
-        _check_range("optimizer", self, low=0, names=("learning_rate", "weight_decay", "warmup_steps"))
-        _check_positive("optimizer", self, "max_grad_norm")
+        check_range("optimizer", self, low=0, names=("learning_rate", "weight_decay", "warmup_steps"))
+        check_positive("optimizer", self, "max_grad_norm")
         if self.learning_rate == math.inf:
             raise UsageError("optimizer.learning_rate must be finite, got inf")
         if not all(0 <= beta < 1 for beta in self.betas):
@@ -273,7 +315,7 @@ class OptimizerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class StopConfig:
-    """When to end a run that no longer learns; 0 turns a rule off."""
+    """When to end a run that does not learn any more; 0 turns a rule off."""
 
     zero_reward_steps: int = 30
     """Steps in a row without one right rollout."""
@@ -283,20 +325,24 @@ class StopConfig:
     """Largest KL from the reference model, or from the policy before the step, in nats per token."""
 
     def __post_init__(self) -> None:
-        _check_range("train.stop", self, low=0, names=("zero_reward_steps", "max_kl"))
-        _check_range("train.stop", self, low=0, high=1, names=("collapse_frac",))
+        check_range("train.stop", self, low=0, names=("zero_reward_steps", "max_kl"))
+        check_range("train.stop", self, low=0, high=1, names=("collapse_frac",))
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
+    """The steps of a run."""
+
     steps: int
+    """Steps of the whole run; each samples, scores and updates once."""
     prompts_per_step: int = 32
+    """Groups per step."""
     updates_per_step: int = 1
     """Optimizer steps that the groups of a step are dealt to; with more than one, old log-probs are computed first."""
     tokens_per_pack: int = 16_384
-    """Packed rows hold at most this many tokens (one whole group at least)."""
+    """Tokens computed at once in the update; a pack of several prompts with their responses holds at most so many."""
     shared_prefix: bool = True
-    """Compute the prompt of a group once; False: one row per rollout (same numbers, slower)."""
+    """Compute the prompt of a group once; False: once for every rollout (same numbers, slower)."""
     validate_every: int = 0
     """Steps between validations; 0: only before the first and after the last step."""
     validation_samples: int = 0
@@ -307,10 +353,11 @@ class TrainConfig:
     keep_checkpoints: int = 2
     """Newest checkpoints that are kept, beside the best one."""
     stop: StopConfig = field(default_factory=StopConfig)
+    """When to end a run that does not learn any more."""
 
     def __post_init__(self) -> None:
-        _check_range("train", self, low=0, names=("steps", "validate_every", "validation_samples", "checkpoint_every"))
-        _check_range(
+        check_range("train", self, low=0, names=("steps", "validate_every", "validation_samples", "checkpoint_every"))
+        check_range(
             "train", self, low=1, names=("prompts_per_step", "updates_per_step", "tokens_per_pack", "keep_checkpoints")
         )
         if self.updates_per_step > self.prompts_per_step:
@@ -327,33 +374,83 @@ class RunConfig:
     out: str
     """Folder of the run: metrics, checkpoints, rollouts, report."""
     seed: int = 0
+    """Of the order of samples and of all sampling."""
     model: ModelConfig
+    """The model that is trained."""
     data: DataConfig
+    """Samples, and how they become prompts."""
     cache: CacheConfig
+    """The frame cache."""
+    rollout: RolloutConfig = field(default_factory=RolloutConfig)
+    """How the policy samples responses."""
+    reward: RewardConfig = field(default_factory=RewardConfig)
+    """How responses are scored."""
+    algorithm: AlgorithmConfig = field(default_factory=AlgorithmConfig)
+    """What an update learns from the scores."""
+    offline: OfflineConfig = field(default_factory=OfflineConfig)
+    """Offline trajectories in the groups of the policy."""
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    """AdamW and the learning rate."""
+    train: TrainConfig
+    """The steps of the run."""
+
+    def __post_init__(self) -> None:
+        check_text("", self, "out")
+        check_range("", self, low=0, names=("seed",))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The sections of a recipe that commands beside training use; what is required there may be left out here."""
+
+    out: str | None = None
+    seed: int = 0
+    model: ModelConfig | None = None
+    data: DataConfig = field(default_factory=DataConfig)
+    cache: CacheConfig | None = None
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     reward: RewardConfig = field(default_factory=RewardConfig)
     algorithm: AlgorithmConfig = field(default_factory=AlgorithmConfig)
     offline: OfflineConfig = field(default_factory=OfflineConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    train: TrainConfig
+    train: TrainConfig | None = None
 
 
-def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """Read a recipe.
+def load_config(recipe: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read the configuration of a run.
 
     Args:
-        path: YAML file.
-        overrides: "a.b=value" words; the value is read as YAML.
+        recipe: a YAML file, or the name of a recipe that ships with the package ("qwen3_vl_8b_video").
+        overrides: "a.b=value" words that replace the recipe's values; the value is read as YAML.
 
     Raises:
-        UsageError: unreadable file, unknown key (with the nearest name), wrong type or missing value.
+        UsageError: no such recipe, unknown key (with the nearest name), a value that cannot run, or a missing one.
     """
-    try:
-        tree = yaml.safe_load(Path(path).read_text())
-    except OSError as error:
-        raise UsageError(f"{path}: cannot read the recipe: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise UsageError(f"{path}: not valid YAML: {error}") from None
-    if not isinstance(tree, dict):
-        raise UsageError(f"{path}: a recipe is a mapping of sections, got {type(tree).__name__}")
-    return build(RunConfig, apply_overrides(tree, overrides), where=str(path))
+    path = recipe_path(recipe)
+    config = build(RunConfig, apply_overrides(read_tree(path), overrides), where=str(path))
+    if not config.data.train:
+        raise UsageError(f"{path}: data.train names no file; give at least one, e.g. data.train='[{{path: a.jsonl}}]'")
+    return config
+
+
+def load_settings(recipe: str | Path | None, overrides: Sequence[str] = ()) -> Settings:
+    """Read the settings of a command, from a recipe where one is given, and from "a.b=value" words.
+
+    Raises:
+        UsageError: as `load_config`, but nothing is missing.
+    """
+    if recipe is None:
+        return build(Settings, apply_overrides({}, overrides), where="settings")
+    path = recipe_path(recipe)
+    return build(Settings, apply_overrides(read_tree(path), overrides), where=str(path))
+
+
+def recipe_path(recipe: str | Path) -> Path:
+    """The file of a recipe: as it is given, or one that ships with the package by its name."""
+    path = Path(recipe)
+    shipped = {file.stem: file for file in sorted(RECIPES.glob("*.yaml"))}
+    if path.is_file():
+        return path
+    if str(recipe) not in shipped:
+        raise UsageError(f"{path}: no such recipe; name a YAML file, or a shipped one: {', '.join(shipped)}")
+    return shipped[str(recipe)]

@@ -7,6 +7,7 @@ import difflib
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
 import yaml
@@ -14,6 +15,45 @@ import yaml
 from easyvideor1.errors import UsageError
 
 Config = TypeVar("Config")
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without pickles and without keys that silently replace an earlier one of the same mapping."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in lines:
+                text = f"key '{key.value}' stands twice, first on line {lines[key.value]}"
+                raise yaml.MarkedYAMLError(problem=text, problem_mark=key.start_mark)
+            if isinstance(key, yaml.ScalarNode):
+                lines[key.value] = key.start_mark.line + 1
+        return super().construct_mapping(node, deep)
+
+
+def read_tree(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file.
+
+    Raises:
+        UsageError: an unreadable file, broken YAML, a key that stands twice, or something else than a mapping.
+    """
+    try:
+        tree = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot read the recipe: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{path}: not valid YAML: {error}") from None
+    if not isinstance(tree, dict):
+        raise UsageError(
+            f"{path}: the file holds {_kind(tree)}; a recipe has sections with keys, such as 'train: {{steps: 100}}'"
+        )
+    return tree
+
+
+def _kind(value: Any) -> str:
+    """What a YAML value is, in words."""
+    names = {list: "a list", str: "a text", dict: "a section", bool: "a truth value", type(None): "nothing"}
+    return names.get(type(value), f"the number {value}")
 
 
 def apply_overrides(tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
@@ -59,7 +99,7 @@ def build(kind: type[Config], tree: Any, *, where: str, path: str = "") -> Confi
         UsageError: names the file, the key, what is allowed and the nearest known key.
     """
     if not isinstance(tree, Mapping):
-        raise UsageError(f"{where}: '{path}' is a section with keys, got {tree!r}")
+        raise UsageError(f"{where}: '{path}' is a section with keys, but {_kind(tree)} was given: {tree!r:.80}")
     hints = typing.get_type_hints(kind)
     known = {item.name: item for item in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for key in tree:
@@ -73,7 +113,12 @@ def build(kind: type[Config], tree: Any, *, where: str, path: str = "") -> Confi
             values[name] = _value(hints[name], tree[name], where=where, path=_join(path, name))
         elif item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
             raise UsageError(f"{where}: missing key '{_join(path, name)}'")
-    return kind(**values)
+    try:
+        return kind(**values)
+    except UsageError as error:
+        # A rule of the section itself; the file is not known there.
+        text = str(error)
+        raise UsageError(text if text.startswith(f"{where}: ") else f"{where}: {text}") from None
 
 
 def _value(hint: Any, value: Any, *, where: str, path: str) -> Any:

@@ -85,7 +85,9 @@ class FrameSpec:
     fps: float = 2.0
     """Frames per second to sample."""
     min_frames: int = 4
+    """Short videos are sampled more densely to have at least this many frames (where they hold as many)."""
     max_frames: int = 128
+    """Long videos are sampled more sparsely to have at most this many frames."""
     min_pixels: int = 16_384
     """Smallest height*width of one frame after resizing."""
     max_pixels: int = 262_144

@@ -65,7 +65,7 @@ def broken_imports(root: Path) -> list[str]:
 
 
 def test_the_tables_are_read():
-    assert {"types", "errors", "config", "config_tree", "problem_types", "seeds"} == BASE
+    assert {path.stem for path in ROOT.glob("[a-z]*.py")} == BASE
     assert {"jobs", "video", "runs", "cli"} <= ROOMS.keys()
     assert {"av", "torch", "transformers", "peft", "openai", "ray", "numba"} <= DOORS.keys()
     rooms = {path.name for path in ROOT.iterdir() if path.is_dir() and list(path.glob("*.py"))}
@@ -107,7 +107,7 @@ def test_no_module_imports_itself_through_others():
 
 def test_the_rule_sees_a_broken_import(tmp_path):
     (tmp_path / "rewards").mkdir()
-    (tmp_path / "rewards" / "x.py").write_text("import av\nfrom easyvideor1.train import trainer\n")
+    (tmp_path / "rewards" / "x.py").write_text("import av\nfrom easyvideor1.training import trainer\n")
     assert len(broken_imports(tmp_path)) == 2
 
 

@@ -85,6 +85,7 @@ class Algorithm:
     kl_kind: KLKind = "k3"
     """Estimator (see algo.kl). In the loss, the expected gradient of k1 is zero: use k2 or k3 there."""
     kl_in: Literal["loss", "reward"] = "loss"
+    """Add the KL to the loss of each token, or subtract a response's sum from its reward."""
     entropy_coef: float = 0.0
     """Weight of the entropy bonus."""
     sampler_cap: float | None = None

@@ -1,19 +1,23 @@
-"""The command line: one module per command group, imported only when its command runs."""
+"""The command line: one module per command, imported only when its command runs."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
 import sys
+import textwrap
 from collections.abc import Sequence
+from types import ModuleType
 
 from easyvideor1 import __version__
+from easyvideor1.cli.logs import set_up_logging
 from easyvideor1.errors import EasyVideoError
 
 COMMANDS = {
     "demo": "train a tiny model on made-up video questions, end to end, on a CPU",
     "train": "train a model by a recipe",
-    "reward": "judge responses, and try the grader on a data set",
+    "config": "list every key of a recipe with its type, default, unit and meaning",
+    "reward": "score responses, and try the grader on a data set",
     "export": "write the model of a checkpoint as a folder of its own",
     "report": "write the HTML report of a run",
     "data": "check and filter data files",
@@ -27,20 +31,43 @@ COMMANDS = {
 INTERRUPTED = 130
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors say how settings are given."""
+
+    def error(self, message: str) -> None:  # type: ignore[override] - it never returns
+        if message.startswith("unrecognized arguments"):
+            message += " (settings are written section.key=value; `easyvideor1 config` lists them)"
+        super().error(message)
+
+
+def describe(parser: argparse.ArgumentParser, module: ModuleType) -> None:
+    """Fill a command's parser from its module, with its examples at the end of the help."""
+    module.add_arguments(parser)
+    if examples := getattr(module, "EXAMPLES", ()):
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.description = textwrap.fill(parser.description or "", 100)
+        parser.epilog = "\n  ".join(["examples, after `easyvideor1 demo`:", *examples])
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns 0 done, 1 the checked thing is wrong, 2 wrong usage, 3 a run failed, 130 interrupted."""
     argv = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(
-        prog="easyvideor1", description="Reinforcement learning from verifiable rewards for video."
-    )
+    parser = Parser(prog="easyvideor1", description="Reinforcement learning from verifiable rewards for video.")
     parser.add_argument("--version", action="version", version=f"easyvideor1 {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     chosen = next((word for word in argv if not word.startswith("-")), None)
     for name, help_line in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=help_line, description=help_line)
+        subparser.add_argument("-v", "--verbose", action="store_true", help="log what is done, not only what is wrong")
         if name == chosen:
-            importlib.import_module(f"easyvideor1.cli.{name}").add_arguments(subparser)
-    args = parser.parse_args(argv)
+            describe(subparser, importlib.import_module(f"easyvideor1.cli.{name}"))
+    args, rest = parser.parse_known_args(argv)
+    # Words after an option would be refused where words came before it (DATA --cache DIR data.video.fps=1).
+    if rest and hasattr(args, "words") and not any(word.startswith("-") for word in rest):
+        args.words, rest = [*args.words, *rest], []
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    set_up_logging(verbose=args.verbose)
     try:
         return importlib.import_module(f"easyvideor1.cli.{args.command}").run(args)
     except EasyVideoError as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import importlib
 
+from easyvideor1.cli import describe
+
 ACTIONS = {
     "check": "find everything that is wrong with rows, media, gold answers and prompt lengths",
     "filter": "keep the rows that a model solves sometimes, by the pass rate of k responses",
@@ -15,7 +17,9 @@ ACTIONS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     subparsers = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, help_line in ACTIONS.items():
-        _module(name).add_arguments(subparsers.add_parser(name, help=help_line, description=help_line))
+        subparser = subparsers.add_parser(name, help=help_line, description=help_line)
+        subparser.add_argument("-v", "--verbose", action="store_true", default=argparse.SUPPRESS, help="log more")
+        describe(subparser, _module(name))
 
 
 def run(args: argparse.Namespace) -> int:

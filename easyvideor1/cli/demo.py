@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
-import logging
 from dataclasses import replace
 from pathlib import Path
 
 import easyvideor1
-from easyvideor1.config import RunConfig, load_config
+from easyvideor1.demo.setup import demo_config, write_data
 from easyvideor1.errors import UsageError
-from easyvideor1.records.folder import RunFolder
+from easyvideor1.extras import need
 
-PACKAGE = Path(easyvideor1.__file__).parent
-RECIPE = PACKAGE / "recipes" / "demo.yaml"
-MODEL = PACKAGE / "demo" / "model"
 BUILD_MODEL = "build-model"
 STAGES = ("tower", "skill", "habit")
+
+
+EXAMPLES = ("easyvideor1 demo --out demo-run",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,48 +33,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    need("torch", "transformers", for_what="the demo")
     if args.words[:1] == [BUILD_MODEL]:
         return _build_model(args)
     if given := [f"--{stage}-steps" for stage in STAGES if getattr(args, f"{stage}_steps") is not None]:
         raise UsageError(f"{', '.join(given)}: belongs to 'demo {BUILD_MODEL}'")
     config = demo_config(args.out, seed=args.seed, overrides=args.words)
-    with RunFolder(args.out).claimed():
-        _write_data(args.out / "data", seed=args.seed)
-
-    from easyvideor1.runs.training import train
-
-    train(config)
+    print(f"data: {args.out / 'data'}")
+    write_data(args.out, seed=args.seed)
+    easyvideor1.train(config)
     print(f"report: {args.out / 'report.html'}")
     return 0
-
-
-def demo_config(out: Path, *, seed: int, overrides: list[str]) -> RunConfig:
-    """The demo's recipe with its paths under `out`."""
-    data = out / "data"
-    filled = {
-        "out": str(out),
-        "seed": seed,
-        "model.path": str(MODEL),
-        "data.train": [{"path": str(data / "train.jsonl")}],
-        "data.validation": [{"path": str(data / "validation.jsonl")}],
-        "cache.dir": str(out / "cache"),
-    }
-    return load_config(RECIPE, [*(f"{key}={json.dumps(value)}" for key, value in filled.items()), *overrides])
-
-
-def _write_data(folder: Path, *, seed: int) -> None:
-    """Write the data set once, so that a run that goes on finds the files it began with."""
-    from easyvideor1.demo.dataset import build_dataset
-
-    marker = folder / "seed.txt"
-    if marker.exists():
-        found = marker.read_text().strip()
-        if found != str(seed):
-            raise UsageError(f"{folder} was made with seed {found}, not {seed}; give another --out")
-        return
-    print(f"writing clips, images and questions to {folder}")
-    build_dataset(folder, seed)
-    marker.write_text(f"{seed}\n")
 
 
 def _build_model(args: argparse.Namespace) -> int:
@@ -84,7 +51,6 @@ def _build_model(args: argparse.Namespace) -> int:
 
     if args.words[1:]:
         raise UsageError(f"demo {BUILD_MODEL} takes no overrides, got {' '.join(args.words[1:])}")
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     habit = COLD if args.cold else USUAL
     build_model(
         args.out,

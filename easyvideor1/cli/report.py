@@ -7,6 +7,8 @@ from pathlib import Path
 
 from easyvideor1.report.page import write_report
 
+EXAMPLES = ("easyvideor1 report demo-run",)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, help="folder of the run (the recipe's `out`); it may still be running")

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import argparse
 
-from easyvideor1.config import load_config
+import easyvideor1
+from easyvideor1.cli.settings import only_settings
+
+EXAMPLES = ("easyvideor1 train demo-run/config.yaml out=another-run train.steps=1",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Train a model by a recipe (a YAML file; see recipes/). Any value can be overridden: "
-        "easyvideor1 train recipes/demo.yaml out=runs/a optimizer.learning_rate=2e-6. "
-        "Run the same command again to continue an interrupted run."
+        "Train a model by a recipe: a YAML file, or one that ships with the package (demo, qwen3_vl_8b_video, "
+        "qwen3_vl_8b_lora_offline). Any value can be overridden: easyvideor1 train qwen3_vl_8b_video out=runs/a "
+        "optimizer.learning_rate=2e-6. Run the same command again to continue an interrupted run."
     )
-    parser.add_argument("recipe", help="YAML file of the run")
-    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="values that replace the recipe's")
+    parser.add_argument("recipe", metavar="RECIPE", help="YAML file, or name of a shipped recipe")
+    parser.add_argument("words", nargs="*", metavar="section.key=value", help="values that replace the recipe's")
 
 
 def run(args: argparse.Namespace) -> int:
-    config = load_config(args.recipe, args.overrides)
-    from easyvideor1.runs.training import train  # imports torch
-
-    done = train(config)
+    only_settings(args.words)
+    done = easyvideor1.train(easyvideor1.load_config(args.recipe, args.words))
     print(f"report: {done.out / 'report.html'}")
     return 0

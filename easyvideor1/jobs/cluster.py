@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterable
 
-from easyvideor1.errors import EasyVideoError, JobDied, UsageError
+from easyvideor1.errors import EasyVideoError, JobDied
+from easyvideor1.extras import need
 from easyvideor1.jobs.pool import Outcome
 from easyvideor1.jobs.worker import Item, Result, too_late
 
@@ -28,10 +29,8 @@ def run_all_on_ray(
     Raises:
         UsageError: Ray is not installed.
     """
-    try:
-        import ray  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise UsageError("--ray needs a package: pip install 'easyvideor1[ray]'") from None
+    need("ray", for_what="a Ray cluster")
+    import ray  # pyright: ignore[reportMissingImports]
 
     def work(item: Item) -> Outcome[Item, Result]:
         started = time.monotonic()

@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from easyvideor1.config import LoraConfig
 from easyvideor1.errors import UsageError
+from easyvideor1.extras import need
 
 ADAPTERS = "adapters.safetensors"
 MARK = ".lora_"
@@ -30,10 +31,9 @@ def add_adapters(model: Any, config: LoraConfig) -> None:
     Raises:
         UsageError: `peft` is missing, or no layer has one of the target names.
     """
-    try:
-        import peft
-    except ImportError:
-        raise UsageError("model.lora needs the package peft: pip install 'easyvideor1[lora]'") from None
+    need("peft", for_what="model.lora")
+    import peft
+
     settings = peft.LoraConfig(
         r=config.rank,
         lora_alpha=config.alpha,

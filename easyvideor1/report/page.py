@@ -62,7 +62,7 @@ class Lines:
     prefix: str = ""
     is_share: bool = False
     least_lines: int = 1
-    """With fewer there is no chart: one source alone is told by the others already."""
+    """With fewer lines there is no chart: a single source has the accuracy of all."""
 
 
 MAIN_CHARTS = (
@@ -122,11 +122,19 @@ MAIN_CHARTS = (
     ),
     Lines(
         title="Distance from the sampler",
-        note="KL and clipped ratios",
+        note="of the actor's log-probability of a sampled token from the engine's, in nats; 0 where they agree",
         names={
-            "loss/kl_old": "KL to the sampler",
-            "loss/kl_ref": "KL to the reference",
-            "reward/kl_ref": "KL to the reference (in the reward)",
+            "policy/sampler_logprob_diff_mean": "mean",
+            "policy/sampler_logprob_diff_max": "largest",
+        },
+    ),
+    Lines(
+        title="Distance of the policy",
+        note="KL in nats per token, and the share of clipped ratios",
+        names={
+            "loss/kl_old": "KL from the policy before the step",
+            "loss/kl_ref": "KL from the reference",
+            "reward/kl_ref": "KL from the reference (in the reward)",
             "loss/ratio_clipped_frac": "clipped ratios",
         },
     ),

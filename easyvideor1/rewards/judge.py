@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from easyvideor1.config import JudgeConfig
 from easyvideor1.errors import UsageError
+from easyvideor1.extras import need
 from easyvideor1.problem_types import canonical
 from easyvideor1.types import Sample, Score
 
@@ -217,10 +218,9 @@ class Judge:
         return reply
 
     def _client(self) -> AsyncOpenAI:
-        try:
-            from openai import AsyncOpenAI
-        except ImportError:
-            raise UsageError("reward.judge needs the judge extra: pip install 'easyvideor1[judge]'") from None
+        need("openai", for_what="reward.judge")
+        from openai import AsyncOpenAI
+
         return AsyncOpenAI(
             base_url=self._config.base_url,
             api_key=self._key,

@@ -12,6 +12,7 @@ import transformers
 from easyvideor1.config import RunConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.data.prepare import Preparer
+from easyvideor1.extras import need
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.types import Sample
 from easyvideor1.video.cache import FrameCache
@@ -34,6 +35,19 @@ class Parts:
         """
         self.rewards.check([sample])
         self.prepare.prompt(sample)
+
+
+def need_extras(config: RunConfig) -> None:
+    """Make sure that the optional packages of a configuration are there, before any work is done."""
+    wanted = {
+        "peft": ("model.lora", config.model.lora is not None),
+        "openai": ("reward.judge", config.reward.judge is not None),
+        "zstandard": ("cache.codec=zstd", config.cache.codec == "zstd"),
+        "torchcodec": ("data.video.backend=torchcodec", config.data.video.backend == "torchcodec"),
+    }
+    for package, (key, is_wanted) in wanted.items():
+        if is_wanted:
+            need(package, for_what=key)
 
 
 @contextmanager

@@ -14,20 +14,21 @@ from easyvideor1.errors import DataError, EasyVideoError
 from easyvideor1.evals.validation import validate
 from easyvideor1.model.load import load_model
 from easyvideor1.records.folder import RunFolder
+from easyvideor1.records.log import logged_to
 from easyvideor1.report.page import write_report
 from easyvideor1.report.terminal import open_progress
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.hf import HFEngine
-from easyvideor1.runs.parts import Parts, opened
+from easyvideor1.runs.parts import Parts, need_extras, opened
 from easyvideor1.runs.resume import check_same_run
 from easyvideor1.runs.samples import load_samples
 from easyvideor1.runs.trajectories import load_trajectories
 from easyvideor1.seeds import mix_seed
-from easyvideor1.train import checkpoint, shared_prefix
-from easyvideor1.train.checkpoint import RunState
-from easyvideor1.train.policy import Policy
-from easyvideor1.train.reference import reference_of
-from easyvideor1.train.trainer import Trainer
+from easyvideor1.training import checkpoint, shared_prefix
+from easyvideor1.training.checkpoint import RunState
+from easyvideor1.training.policy import Policy
+from easyvideor1.training.reference import reference_of
+from easyvideor1.training.trainer import Trainer
 from easyvideor1.types import Sample, ScoredResponse
 
 VALIDATION_SEED = 2
@@ -55,9 +56,10 @@ def train(config: RunConfig) -> TrainedRun:
         DataError: a bad sample, where the configuration does not skip them.
         RunError: the run cannot go on.
     """
+    need_extras(config)
     algorithm = fitting_algorithm(config)
     folder = RunFolder(config.out)
-    with folder.claimed():
+    with folder.claimed(), logged_to(folder.log):
         if checkpoint.list_checkpoints(folder.checkpoints):
             check_same_run(config, before=folder.config)
         with opened(config) as parts:

@@ -16,6 +16,7 @@ import numpy as np
 from PIL import Image
 
 from easyvideor1.errors import UsageError
+from easyvideor1.extras import need
 from easyvideor1.types import Clip
 from easyvideor1.video.clip_file import (
     DamagedClip,
@@ -167,10 +168,9 @@ def _names(codecs: Sequence[Codec]) -> str:
 
 
 def _zstandard():
-    try:
-        import zstandard
-    except ImportError:
-        raise UsageError("cache codec 'zstd' needs a package: pip install 'easyvideor1[zstd]'") from None
+    need("zstandard", for_what="cache.codec=zstd")
+    import zstandard
+
     return zstandard
 
 

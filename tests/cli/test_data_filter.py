@@ -52,7 +52,7 @@ def files(folder):
 
 
 def test_a_killed_filter_goes_on_to_the_same_files_and_new_bounds_need_no_model(tmp_path, recipe, capsys):
-    words = ["data", "filter", "--recipe", str(recipe), "--k", "8", "--out"]
+    words = ["data", "filter", "--recipe", str(recipe), "--out"]
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     assert main([*words, str(whole)]) == 0
     assert "kept" in capsys.readouterr().out
@@ -75,16 +75,16 @@ def test_a_killed_filter_goes_on_to_the_same_files_and_new_bounds_need_no_model(
     assert (summary["kept"], summary["dropped"], summary["failed"]) == (6, 0, 0)
     assert not (tmp_path / "cache").exists()
 
-    assert main([*words, str(whole), "--seed", "1"]) == 2
+    assert main([*words, str(whole), "seed=1"]) == 2
     assert "other values of seed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "--model FOLDER"),
+        ([], "--model DIR"),
         (["--model", "m", "--min", "1"], "no pass rate lies within --min 1"),
-        (["--recipe", "RECIPE", "--temperature", "0"], "the temperature > 0 where k > 1"),
+        (["--recipe", "RECIPE", "rollout.temperature=0"], "rollout.temperature must be above 0"),
         (["--recipe", "RECIPE", "x/a.jsonl", "y/b.jsonl"], "one by one, each with its own --out, or give --media-root"),
     ],
 )

@@ -18,6 +18,7 @@ ANSWER_KEYS = {
     "backend", "stored_frames",
 }  # fmt: skip
 SMALL = ["--max-frames", "8", "--min-pixels", "4096"]
+SETTINGS = ["data.video.max_frames=8", "data.video.min_pixels=4096"]
 
 
 def answer(capsys, *words) -> tuple[int, dict]:
@@ -88,7 +89,7 @@ def rows_of(*videos) -> list[dict]:
 def test_preprocess_fills_the_cache_and_a_second_run_reuses_it(capsys, tmp_path, write_video, write_rows):
     write_video("a.mp4")
     data, cache = write_rows(rows_of("a.mp4", "a.mp4", "gone.mp4")), tmp_path / "cache"
-    command = ["preprocess", data, "--cache", cache, "--workers", "1", *SMALL]
+    command = ["preprocess", data, "--cache", cache, "--workers", "1", *SETTINGS]
     code, summary = answer(capsys, *command)
     assert code == 1
     assert [summary[name] for name in ("total", "done", "reused", "failed")] == [2, 1, 0, 1]
@@ -110,12 +111,12 @@ def test_preprocess_without_a_cache_folder_is_wrong_usage(capsys, tmp_path, writ
 def test_data_check_counts_and_lists_what_is_wrong(capsys, tmp_path, write_video, write_rows):
     write_video("a.mp4")
     good = write_rows(rows_of("a.mp4", "a.mp4"), "good.jsonl")
-    code, report = answer(capsys, "data", "check", good, "--workers", "1", *SMALL)
+    code, report = answer(capsys, "data", "check", good, "--workers", "1", *SETTINGS)
     assert (code, report["errors"], report["media"]["distinct"], report["media"]["decoded_now"]) == (0, 0, 1, 1)
     assert report["by_problem_type"] == {"numerical": 2}
     assert (tmp_path / "good.jsonl.verdicts.jsonl").exists()
     bad = write_rows([*rows_of("a.mp4"), *rows_of("gone.mp4")], "bad.jsonl")
-    assert main(["data", "check", str(bad), "--workers", "1", *SMALL]) == 1
+    assert main(["data", "check", str(bad), "--workers", "1", *SETTINGS]) == 1
     shown = capsys.readouterr().out
     assert "already used" in shown
     assert "2 rows: 1 errors" in shown
@@ -137,7 +138,7 @@ def test_explain_writes_the_prompt_and_a_picture_per_medium(capsys, tmp_path, wr
     write_video("a.mp4", num_frames=24)
     Image.new("RGB", (96, 64), (9, 9, 9)).save(tmp_path / "b.png")
     row = rows_of("a.mp4")[0] | {"problem": "<image> In <video>, how many?", "images": ["b.png"]}
-    code, told = answer(capsys, "explain", write_rows([row]), "--id", "q0", "--out", tmp_path / "x", *SMALL)
+    code, told = answer(capsys, "explain", write_rows([row]), "--id", "q0", "--out", tmp_path / "x", *SETTINGS)
     assert code == 0
     assert "<image> In <video>, how many?" in (tmp_path / "x" / "prompt.txt").read_text()
     assert [media["kind"] for media in told["media"]] == ["image", "video"]
@@ -160,13 +161,13 @@ def test_with_a_model_the_prompt_has_its_ids_and_its_exact_length(capsys, tmp_pa
     save(new_model(tokenizer, seed=0), tokenizer, tmp_path / "model")
     write_video("a.mp4", num_frames=24)
     data, model = write_rows(rows_of("a.mp4")), ("--model", tmp_path / "model")
-    _, told = answer(capsys, "explain", data, "--id", "q0", "--out", tmp_path / "x", *model, *SMALL)
+    _, told = answer(capsys, "explain", data, "--id", "q0", "--out", tmp_path / "x", *model, *SETTINGS)
     assert told["num_tokens"] == len(told["input_ids"])
     assert told["num_tokens"] > told["num_vision_tokens"] == 16
     assert (tmp_path / "x" / "prompt.txt").read_text() == told["prompt"]
     assert "How many?" in told["prompt"]
-    limit = ("--max-prompt-tokens", told["num_tokens"] - 1)
-    code, report = answer(capsys, "data", "check", data, "--workers", "1", *model, *limit, *SMALL)
+    limit = (f"data.max_prompt_tokens={told['num_tokens'] - 1}",)
+    code, report = answer(capsys, "data", "check", data, "--workers", "1", *model, *limit, *SETTINGS)
     assert (code, report["problems"][0]["about"]) == (1, "length")
     assert (report["tokens"]["of"], report["tokens"]["max"]) == ("prompt", told["num_tokens"])
 
@@ -177,11 +178,21 @@ def test_what_cannot_be_written_is_named(capsys, tmp_path, write_video, write_ro
     inside = path / "x"  # below a file
     assert main(["video", "decode", str(path), "--out", str(inside), *SMALL]) == 2
     assert f"--out {inside}: cannot be written" in capsys.readouterr().err
-    assert main(["explain", str(data), "--id", "q0", "--out", str(inside), *SMALL]) == 2
+    assert main(["explain", str(data), "--id", "q0", "--out", str(inside), *SETTINGS]) == 2
     assert f"--out {inside}: cannot be written" in capsys.readouterr().err
     assert main(["preprocess", str(data), "--cache", str(inside), "--workers", "1"]) == 2
     assert f"{path} is a file" in capsys.readouterr().err
-    words = ["preprocess", str(data), "--cache", str(tmp_path / "c"), "--workers", "1", "--failed", str(inside), *SMALL]
+    words = [
+        "preprocess",
+        str(data),
+        "--cache",
+        str(tmp_path / "c"),
+        "--workers",
+        "1",
+        "--failed",
+        str(inside),
+        *SETTINGS,
+    ]
     assert main(words) == 2
     assert f"{inside}: cannot write the list of failures" in capsys.readouterr().err
 
@@ -189,7 +200,7 @@ def test_what_cannot_be_written_is_named(capsys, tmp_path, write_video, write_ro
 def test_preprocess_skips_wrong_rows_where_the_recipe_does(capsys, tmp_path, write_video, write_rows):
     write_video("a.mp4")
     data = write_rows([*rows_of("a.mp4"), {"problem": "no answer", "problem_type": "numerical"}])
-    command = ["preprocess", str(data), "--cache", str(tmp_path / "cache"), "--workers", "1", *SMALL]
+    command = ["preprocess", str(data), "--cache", str(tmp_path / "cache"), "--workers", "1", *SETTINGS]
     assert main(command) == 1
     assert f"{data}:2: field 'answer': missing" in capsys.readouterr().err
     recipe = tmp_path / "recipe.yaml"
@@ -206,7 +217,7 @@ def test_preprocess_leaves_a_list_of_failures_that_is_no_file_alone(tmp_path, wr
     write_video("a.mp4")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    command = ["preprocess", write_rows(rows_of("a.mp4")), "--cache", tmp_path / "cache", "--failed", pipe, *SMALL]
+    command = ["preprocess", write_rows(rows_of("a.mp4")), "--cache", tmp_path / "cache", "--failed", pipe, *SETTINGS]
     assert main([*map(str, command), "--workers", "1"]) == 0
     assert pipe.exists()
 

@@ -74,8 +74,8 @@ def test_a_case_with_a_number_missing_is_named_with_its_line(tmp_path, capsys, l
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--workers", "0"], "reward.workers"),
-        (["--deadline", "-1"], "reward.deadline_s"),
+        (["reward.workers=0"], "reward.workers"),
+        (["reward.deadline_s=-1"], "reward.deadline_s"),
         (["--out", "nowhere/scores.jsonl"], "the folder nowhere does not exist"),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_reward_that_fails_its_own_golds_ends_with_one(tmp_path, capsys):
     )
     try:
         data = write_rows(tmp_path / "data.jsonl", DATA[2:4])
-        assert main(["reward", "test", str(data), "--reward", f"numerical={tmp_path / 'own.py'}:stingy"]) == 1
+        assert main(["reward", "test", str(data), f"reward.rewards={{numerical: {tmp_path / 'own.py'}:stingy}}"]) == 1
     finally:
         for table in (REGISTRY.rewards, REGISTRY.parts, REGISTRY.places):
             table.clear()

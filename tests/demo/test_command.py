@@ -4,9 +4,9 @@ import pytest
 from safetensors import safe_open
 
 from easyvideor1.cli import main
-from easyvideor1.cli.demo import MODEL, demo_config
 from easyvideor1.data.encode import Encoder
 from easyvideor1.demo.build import IMAGE_SPEC, VIDEO_SPEC
+from easyvideor1.demo.setup import MODEL, demo_config
 from easyvideor1.errors import UsageError
 from easyvideor1.report.read import comparable, read_metrics
 from easyvideor1.rewards.router import WEIGHTS

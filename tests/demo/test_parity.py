@@ -6,16 +6,16 @@ import torch
 from support.asking import requests
 from transformers import AutoModelForImageTextToText
 
-from easyvideor1.cli.demo import MODEL
 from easyvideor1.data.encode import Encoder
 from easyvideor1.data.prepare import Preparer
 from easyvideor1.demo.build import IMAGE_SPEC, VIDEO_SPEC
 from easyvideor1.demo.clips import Scene, Thing, write_clip, write_image
+from easyvideor1.demo.setup import MODEL
 from easyvideor1.rollout.engine import Sampling
 from easyvideor1.rollout.hf import HFEngine
-from easyvideor1.train import shared_prefix
-from easyvideor1.train.logprobs import response_logprobs
-from easyvideor1.train.pack import pack_groups
+from easyvideor1.training import shared_prefix
+from easyvideor1.training.logprobs import response_logprobs
+from easyvideor1.training.pack import pack_groups
 from easyvideor1.types import Group, Media, Sample
 from easyvideor1.video.cache import FrameCache
 

@@ -10,9 +10,9 @@ import pytest
 from support.kinds import KINDS
 from support.make_clips import read_number
 
-from easyvideor1.cli.video import Request, look
 from easyvideor1.errors import MediaError
 from easyvideor1.jobs.worker import Worker
+from easyvideor1.runs.looking import Request, look
 from easyvideor1.types import Clip, FrameSpec, Media
 from easyvideor1.video import packets, pyav_decoder
 from easyvideor1.video.container import MOST_FAILED_ENDS, frames_from_start

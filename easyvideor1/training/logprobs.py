@@ -10,8 +10,8 @@ from torch.utils.checkpoint import checkpoint
 
 from easyvideor1.data.encode import join_inputs
 from easyvideor1.errors import MismatchError, UsageError
-from easyvideor1.train.pack import Pack
-from easyvideor1.train.shared_prefix import layer_types
+from easyvideor1.training.pack import Pack
+from easyvideor1.training.shared_prefix import layer_types
 
 Features = Mapping[str, torch.Tensor]
 """Visual arguments of one prompt under the model's names (pixel_values, image_grid_thw, pixel_values_videos,

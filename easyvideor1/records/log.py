@@ -1,0 +1,28 @@
+"""The log of a run in its folder: what the terminal shows of warnings, and the infos it does not show."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+FORM = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+@contextmanager
+def logged_to(path: Path) -> Iterator[None]:
+    """Append the infos and warnings of the package, and the warnings of others, to a file for the time of the block."""
+    handler = logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
+    handler.setFormatter(logging.Formatter(FORM))
+    handler.addFilter(lambda record: record.levelno >= logging.WARNING or record.name.startswith("easyvideor1"))
+    root, own = logging.getLogger(), logging.getLogger("easyvideor1")
+    level = own.level
+    own.setLevel(logging.INFO)
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        own.setLevel(level)
+        handler.close()

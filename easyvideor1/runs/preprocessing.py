@@ -1,0 +1,169 @@
+"""Filling the frame cache of a data set ahead of a run: what `easyvideor1 preprocess` does."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from easyvideor1.config import Settings, SourceConfig
+from easyvideor1.data.schema import read_samples
+from easyvideor1.errors import DataError, UsageError
+from easyvideor1.extras import need
+from easyvideor1.jobs.cluster import run_all_on_ray
+from easyvideor1.jobs.pool import Outcome, run_all
+from easyvideor1.runs.media import media_specs, model_vision
+from easyvideor1.types import Media
+from easyvideor1.video.cache import FrameCache
+from easyvideor1.video.preprocess import (
+    Job,
+    Stored,
+    StoreFrames,
+    Summary,
+    distinct_jobs,
+    failure_row,
+    shard_of,
+    store_all,
+)
+
+LINE_EVERY_S = 10.0
+"""Seconds between lines of progress where the output is not a terminal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workers:
+    """Where the work runs."""
+
+    processes: int
+    """On this machine."""
+    ray: str | None = None
+    """Address of a Ray cluster instead, "" for the one that the environment names or a new one; None: no cluster."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preprocessed:
+    """What a preprocessing run did."""
+
+    summary: Summary
+    wall_s: float
+    failed_file: Path
+    """Written if something failed."""
+
+    def as_values(self) -> dict[str, Any]:
+        found = self.summary
+        return {
+            "total": found.total,
+            "done": found.done,
+            "reused": found.reused,
+            "failed": found.failed,
+            "written_bytes": found.written_bytes,
+            "evicted": found.evicted,
+            "decoded_s": round(found.decoded_s, 3),
+            "wall_s": round(self.wall_s, 3),
+            "failed_file": str(self.failed_file) if found.failed else None,
+        }
+
+
+def preprocess(
+    sources: Sequence[SourceConfig],
+    settings: Settings,
+    *,
+    workers: Workers,
+    shard: str | None = None,
+    failed_file: Path | None = None,
+) -> Preprocessed:
+    """Decode every distinct medium of some data files once, into the cache; progress goes to standard error.
+
+    Args:
+        shard: "i/n", only every n-th medium, i from 1.
+        failed_file: where failures are listed; None: failed.jsonl in the cache's folder.
+
+    Raises:
+        UsageError: no cache is named, or it cannot be used.
+        DataError: a wrong row, where the settings do not skip them.
+        RunError: the disk is full.
+    """
+    if settings.cache is None:
+        raise UsageError("name the folder of the frame cache: --cache DIR, or a --recipe that does")
+    if settings.cache.codec == "zstd":
+        need("zstandard", for_what="cache.codec=zstd")
+    if workers.ray is not None:
+        need("ray", for_what="--ray")
+    FrameCache.open(settings.cache)  # a wrong folder stops here, not in every worker
+    jobs = distinct_jobs(_uses(sources, settings))
+    if shard:
+        jobs = shard_of(jobs, shard)
+    if failed_file is None:
+        name = f"failed-{shard.replace('/', '-of-')}.jsonl" if shard else "failed.jsonl"
+        failed_file = Path(settings.cache.dir) / name
+    started = time.monotonic()
+    work = StoreFrames(specs=media_specs(settings.data), vision=model_vision(settings.model), cache=settings.cache)
+    media = [job.media for job in jobs]
+    if workers.ray is None:
+        outcomes = run_all(work, media, workers=workers.processes, deadline_s=settings.cache.deadline_s)
+    else:
+        outcomes = run_all_on_ray(work, media, deadline_s=settings.cache.deadline_s, address=workers.ray or None)
+    with closing(outcomes):
+        summary = _follow(jobs, outcomes, failed_file)
+    if not summary.failed and failed_file.is_file():
+        failed_file.unlink()  # of an earlier run
+    return Preprocessed(summary=summary, wall_s=time.monotonic() - started, failed_file=failed_file)
+
+
+def counts(summary: Summary) -> str:
+    """The state of a summary in one line."""
+    text = f"{summary.finished}/{summary.total} media: {summary.done} stored, {summary.reused} reused"
+    return f"{text}, {summary.failed} failed" if summary.failed else text
+
+
+def _uses(sources: Sequence[SourceConfig], settings: Settings) -> Iterator[tuple[Media, str]]:
+    """Every use of a medium by a row; wrong rows stop the job or are told and skipped, as the settings say."""
+    on_bad: Callable[[DataError], None] | None = None
+    if settings.data.on_bad_sample == "skip":
+        on_bad = _tell_skipped
+    for source in sources:
+        for sample in read_samples(source.path, media_root=source.media_root, on_bad=on_bad):
+            for media in sample.media:
+                yield media, sample.where
+
+
+def _tell_skipped(error: DataError) -> None:
+    sys.stderr.write(f"skipped: {error}\n")
+
+
+def _follow(jobs: list[Job], outcomes: Iterator[Outcome[Media, Stored]], failed_file: Path) -> Summary:
+    """Show the outcomes as they come, and write down those that failed."""
+    summary = Summary(total=len(jobs), total_source_bytes=sum(job.source_bytes for job in jobs))
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TextColumn("ETA"))
+    bar = Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal)
+    next_line_s = time.monotonic() + LINE_EVERY_S
+    with bar:
+        task = bar.add_task("preprocess", total=summary.total_source_bytes)
+        for job, outcome in store_all(jobs, outcomes, summary):
+            if outcome.error is not None:
+                _note(failed_file, failure_row(job, outcome), is_first=summary.failed == 1)
+                bar.console.print(f"failed: {outcome.error}", markup=False, highlight=False)
+            bar.update(task, advance=job.source_bytes, description=counts(summary))
+            if bar.disable and time.monotonic() > next_line_s:
+                sys.stderr.write(f"{counts(summary)}\n")
+                next_line_s = time.monotonic() + LINE_EVERY_S
+    return summary
+
+
+def _note(path: Path, row: dict[str, object], *, is_first: bool) -> None:
+    """Add a line to the list of failures; the first replaces what an earlier run left."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w" if is_first else "a") as file:
+            file.write(json.dumps(row) + "\n")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot write the list of failures: {error.strerror} (use --failed FILE)") from None

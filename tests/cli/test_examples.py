@@ -1,0 +1,25 @@
+"""The examples of every --help, run one after the other as a new user would."""
+
+import importlib
+import shlex
+from pathlib import Path
+
+import easyvideor1.cli
+from easyvideor1.cli import main
+
+FAST = {"demo": ["train.steps=1", "train.prompts_per_step=2", "data.validation=[]", "train.checkpoint_every=1"]}
+ORDER = ["demo", "config", "report", "export", "explain", "preprocess", "cache", "video", "reward", "data_check",
+         "data_filter", "train"]  # fmt: skip
+
+
+def test_the_examples_of_every_command_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = Path(easyvideor1.cli.__file__).parent
+    modules = {path.stem: importlib.import_module(f"easyvideor1.cli.{path.stem}") for path in folder.glob("[a-z]*.py")}
+    with_examples = {name for name, module in modules.items() if hasattr(module, "EXAMPLES")}
+    assert with_examples == set(ORDER)
+    for name in ORDER:
+        for example in modules[name].EXAMPLES:
+            program, *words = shlex.split(example)
+            assert program == "easyvideor1"
+            assert main([*words, *FAST.get(name, [])]) == 0, example

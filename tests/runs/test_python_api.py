@@ -1,0 +1,68 @@
+"""The public functions, and the script of docs/python.md."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import easyvideor1
+from easyvideor1.errors import UsageError
+from easyvideor1.report.read import comparable, read_metrics
+from easyvideor1.types import Sample
+
+PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+SMALL = ["train.steps=2", "train.prompts_per_step=2", "data.validation=[]", "optimizer.schedule=constant"]
+
+
+def run(*words: str, cwd: Path) -> subprocess.CompletedProcess:
+    command = [sys.executable, *words, *SMALL]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=True)
+
+
+def test_the_script_of_the_page_gives_the_metrics_of_the_command_bit_for_bit(tmp_path):
+    [script] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (tmp_path / "script.py").write_text(script)
+    (tmp_path / "command").mkdir()
+    done = run("script.py", cwd=tmp_path)
+    run("-m", "easyvideor1", "demo", "--out", "demo-run", cwd=tmp_path / "command")
+    assert "step 2, best accuracy None" in done.stdout
+    assert len(script.strip().splitlines()) <= 12
+    folders = [tmp_path / "demo-run", tmp_path / "command" / "demo-run"]
+    found = [comparable(read_metrics(folder / "metrics.jsonl")) for folder in folders]
+    assert found[0] == found[1]
+    assert [record["step"] for record in found[0]] == [1, 2]
+
+
+def test_evaluate_answers_every_question_greedily_and_by_sampling(tmp_path, monkeypatch):
+    from easyvideor1.demo.setup import demo_config, write_data
+
+    monkeypatch.chdir(tmp_path)
+    write_data(Path("demo"), seed=0)
+    lines = Path("demo/data/validation.jsonl").read_text().splitlines()[:6]
+    Path("demo/data/validation.jsonl").write_text("\n".join(lines) + "\n")
+    config = demo_config(Path("demo"), seed=0, overrides=["train.validation_samples=2"])
+    responses = easyvideor1.evaluate(config)
+    assert len(responses) == 6 * 3
+    assert {response.index for response in responses} == {None, 1, 2}
+    assert all(response.score.is_scored for response in responses)
+
+
+def test_evaluate_without_questions_is_refused(tmp_path):
+    from easyvideor1.demo.setup import demo_config
+
+    config = demo_config(tmp_path, seed=0, overrides=["data.validation=[]"])
+    with pytest.raises(UsageError, match=r"data\.validation names no file"):
+        easyvideor1.evaluate(config)
+
+
+def test_responses_of_any_origin_are_scored():
+    sample = Sample(id="1", problem_type="mcq", problem="?", gold="B", options=("red", "blue"))
+    scores = easyvideor1.score([(sample, "<answer>B</answer>"), (sample, "<answer>A</answer>")])
+    assert [score.value for score in scores] == [1.0, 0.1]
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'trian'"):
+        easyvideor1.trian  # noqa: B018 # pyright: ignore[reportAttributeAccessIssue]
