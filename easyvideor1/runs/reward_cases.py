@@ -178,9 +178,7 @@ def _overlong(row: Mapping[str, Any], *, where: str) -> float | None:
 def _number(row: Mapping[str, Any], name: str, *, where: str, default: float | None = None) -> Any:
     value = row.get(name, default)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise DataError(
-            f"must be a number, got {value!r}", where=where, field=name, remedy="give a number, or leave the field out"
-        )
+        raise DataError(f"must be a number, got {value!r}", where=where, field=name, remedy="give a number, or none")
     return value
 
 

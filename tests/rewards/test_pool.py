@@ -177,7 +177,7 @@ def test_weights_of_parts_that_no_score_has_are_refused():
 def test_weights_that_favour_form_or_do_not_sum_to_one_are_refused():
     with pytest.raises(UsageError, match="must sum to 1"):
         RewardConfig(weights={"accuracy": 0.9, "format": 0.2})
-    with pytest.raises(UsageError, match="format weighs 0.6, more than accuracy with 0.4"):
+    with pytest.raises(UsageError, match=r"format weighs 0\.6, more than accuracy with 0\.4"):
         RewardConfig(weights={"accuracy": 0.4, "format": 0.6})
 
 
