@@ -51,6 +51,7 @@ def add_frame_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--max-pixels", type=int, help="largest height*width of a video frame after resizing")
     group.add_argument("--total-pixels", type=int, help="largest frames*height*width of a video")
     group.add_argument("--deinterlace", action=argparse.BooleanOptionalAction, help="of interlaced video")
+    group.add_argument("--tone-map", action=argparse.BooleanOptionalAction, help="of video of high dynamic range")
     group.add_argument("--backend", choices=get_args(get_type_hints(FrameSpec)["backend"]), help="decoder of videos")
     group.add_argument("--image-min-pixels", type=int, help="smallest height*width of an image after resizing")
     group.add_argument("--image-max-pixels", type=int, help="largest height*width of an image after resizing")

@@ -27,6 +27,7 @@ from easyvideor1.video.probe import Header, probe
 from easyvideor1.video.resize import RESIZE_RULE
 from easyvideor1.video.source import Source, identity, locate
 from easyvideor1.video.stills import animation_delays_s, picture_header
+from easyvideor1.video.tone_map import TONE_RULE
 
 DECODER_RULE = "pyav-2"
 """Part of the cache key; count it up when decoding gives other pixels or times for some file."""
@@ -117,8 +118,15 @@ def plan_media(media: Media, spec: FrameSpec, vision: VisionSpec) -> MediaPlan:
         size=(height, width),
         source_fps=header.source_fps,
         duration_s=header.duration_s if whole_clip else _clip_duration_s(media, header, origin_s),
-        warnings=header.warnings + notes,
+        treatment=header.treatment + ((TONE_RULE,) if header.hdr and spec.tone_map else ()),
+        warnings=header.warnings + (() if spec.tone_map else _about_hdr(header)) + notes,
     )
+
+
+def _about_hdr(header: Header) -> tuple[str, ...]:
+    if not header.hdr:
+        return ()
+    return (f"high dynamic range ({header.hdr}), shown as it is: pale and flat; tone_map makes it look right",)
 
 
 def _plan_image(media: Media, located: Source | tuple[Source, ...], spec: FrameSpec, vision: VisionSpec) -> MediaPlan:
@@ -152,6 +160,7 @@ def _plan(
     size: tuple[int, int],
     source_fps: float,
     duration_s: float,
+    treatment: tuple[str, ...] = (),
     warnings: tuple[str, ...],
 ) -> MediaPlan:
     grid = (math.ceil(len(times_s) / vision.temporal_patch), size[0] // vision.patch_px, size[1] // vision.patch_px)
@@ -166,7 +175,7 @@ def _plan(
         frame_numbers=frame_numbers,
         source_fps=source_fps,
         duration_s=duration_s,
-        cache_key=cache_key(media, located, spec, vision),
+        cache_key=cache_key(media, located, spec, vision, treatment=treatment),
         content=content_digest(located),
         warnings=warnings,
     )
@@ -181,10 +190,12 @@ def video_header(media: Media, located: Source | tuple[Source, ...]) -> Header:
     if located.content != "picture":
         return probe(located)
     picture = picture_header(located)
+    treatment: tuple[str, ...] = ()
     if picture.num_frames == 1:
         delays_s, note = (1.0,), "a still picture, taken as a video of one frame"
     else:
-        delays_s, note = animation_delays_s(located), f"animated {picture.format}, read with Pillow"
+        delays_s, is_slowed = animation_delays_s(located)
+        note, treatment = f"animated {picture.format}, read with Pillow", ("slowed",) if is_slowed else ()
     times_s = np.concatenate([[0.0], np.cumsum(delays_s)[:-1]])
     return Header(
         width=picture.width,
@@ -192,6 +203,7 @@ def video_header(media: Media, located: Source | tuple[Source, ...]) -> Header:
         times_s=times_s,
         duration_s=sum(delays_s),
         source_fps=len(delays_s) / sum(delays_s),
+        treatment=treatment,
         warnings=(note,),
     )
 
@@ -387,8 +399,19 @@ def content_digest(located: Source | tuple[Source, ...]) -> str:
     return hashlib.sha256(" ".join(identity(source) for source in located).encode()).hexdigest()
 
 
-def cache_key(media: Media, located: Source | tuple[Source, ...], spec: FrameSpec, vision: VisionSpec) -> str:
-    """Hex digest of everything the frames depend on, and of nothing else."""
+def cache_key(
+    media: Media,
+    located: Source | tuple[Source, ...],
+    spec: FrameSpec,
+    vision: VisionSpec,
+    *,
+    treatment: tuple[str, ...] = (),
+) -> str:
+    """Hex digest of everything the frames depend on, and of nothing else.
+
+    Args:
+        treatment: what is done about this medium that is not done about a plain one.
+    """
     is_video = media.kind == "video"
     parts = {
         "content": content_digest(located),
@@ -399,7 +422,7 @@ def cache_key(media: Media, located: Source | tuple[Source, ...], spec: FrameSpe
         "decoder": [spec.backend, spec.deinterlace] if is_video else None,
         "pixels": [spec.min_pixels, spec.max_pixels],
         "factor": [vision.factor_px, vision.temporal_patch if is_video else 1],
-        "rules": [DECODER_RULE, RESIZE_RULE],
+        "rules": [DECODER_RULE, RESIZE_RULE, *treatment],
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from easyvideor1.errors import MediaError
 from easyvideor1.types import Media
+from easyvideor1.video.jpeg_stream import is_jpeg_stream
 
 PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".avif"})
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(//|[^,]*;base64,)")
@@ -25,7 +26,14 @@ WHOLE_HASH_BYTES = 2 << 20
 BLOCK_BYTES = 64 << 10
 NUM_BLOCKS = 16
 
-Container = Literal["video", "gif", "picture"]
+MOST_PIXELS = 1 << 27
+"""Larger pictures (above 134 megapixels) are refused from their header, in videos too: a file of a few kilobytes can
+claim any size, and its pixels would fill the memory."""
+
+MOST_JPEG_BYTES = 64 << 20
+"""A second picture is looked for up to here."""
+
+Container = Literal["video", "gif", "picture", "jpeg stream"]
 Result = TypeVar("Result")
 
 
@@ -59,8 +67,10 @@ class Source:
         head = self.head(16)
         if head.startswith((b"GIF87a", b"GIF89a")):
             return "gif"
+        if head.startswith(b"\xff\xd8\xff"):
+            return "jpeg stream" if _holds_more_jpegs(self) else "picture"
         is_picture = (
-            head.startswith((b"\xff\xd8\xff", b"\x89PNG\r\n", b"BM", b"II*\0", b"MM\0*", b"P5\n", b"P6\n"))
+            head.startswith((b"\x89PNG\r\n", b"BM", b"II*\0", b"MM\0*", b"P5\n", b"P6\n"))
             or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
             or head[4:12] in (b"ftypavif", b"ftypavis", b"ftypheic", b"ftypmif1")
         )
@@ -121,6 +131,11 @@ def identity(source: Source) -> str:
             file.seek((source.num_bytes - BLOCK_BYTES) * block // (NUM_BLOCKS - 1))
             digest.update(file.read(BLOCK_BYTES))
     return digest.hexdigest()
+
+
+@remembered(4096)
+def _holds_more_jpegs(source: Source) -> bool:
+    return is_jpeg_stream(source.head(MOST_JPEG_BYTES))
 
 
 def first_bytes(source: Source) -> str:

@@ -14,8 +14,9 @@ import numpy as np
 from easyvideor1.errors import MediaError, UsageError
 from easyvideor1.types import MediaPlan
 from easyvideor1.video.canvas import TIME_TOLERANCE_S, Canvas
-from easyvideor1.video.container import first_orientation, opened
+from easyvideor1.video.container import opened
 from easyvideor1.video.packets import scan
+from easyvideor1.video.sampling import video_header
 from easyvideor1.video.source import Source
 
 REMEDY = "use backend pyav"
@@ -28,10 +29,12 @@ def draw(source: Source, plan: MediaPlan, canvas: Canvas, *, threads: int) -> No
 
     Raises:
         MediaError: torchcodec cannot read the file, or gives frames of other times than planned.
-        UsageError: it is not installed, or does not find FFmpeg; or the plan asks for deinterlacing.
+        UsageError: it is not installed, or does not find FFmpeg; or the plan asks for what it cannot do.
     """
     if plan.spec.deinterlace:
         raise UsageError("backend torchcodec cannot deinterlace; use backend pyav")
+    if plan.spec.tone_map:
+        raise UsageError("backend torchcodec cannot tone-map; use backend pyav")
     try:
         from torchcodec.decoders import VideoDecoder  # pyright: ignore[reportMissingImports]
     except (ImportError, RuntimeError) as error:
@@ -45,7 +48,10 @@ def draw(source: Source, plan: MediaPlan, canvas: Canvas, *, threads: int) -> No
         raise MediaError(
             "its packets carry no display times; torchcodec would guess them", where=source.name, remedy=REMEDY
         )
-    if first_orientation(source).is_mirrored:
+    header = video_header(plan.media, source)
+    if header.has_alpha:
+        raise MediaError("it has transparency, which torchcodec leaves out", where=source.name, remedy=REMEDY)
+    if header.orientation.is_mirrored:
         raise MediaError("it is to be shown mirrored, which torchcodec does not do", where=source.name, remedy=REMEDY)
     with opened(source) as (_, stream):
         stream_index, base = stream.index, cast(Fraction, stream.time_base)

@@ -84,9 +84,8 @@ def test_a_decoder_that_fails_for_ever_at_the_end_is_given_up():
         calls.append(packet)
         raise av.error.InvalidDataError(1, "damaged")
 
-    stream = SimpleNamespace(codec_context=SimpleNamespace(decode=decode))
     container = SimpleNamespace(demux=lambda stream: iter([]))
-    assert list(frames_from_start(container, stream, is_strict=False)) == []
+    assert list(frames_from_start(container, None, SimpleNamespace(decode=decode), is_strict=False)) == []
     assert len(calls) == MOST_FAILED_ENDS
 
 
