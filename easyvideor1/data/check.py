@@ -12,6 +12,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +22,7 @@ from easyvideor1.errors import DataError, EasyVideoError, UsageError
 from easyvideor1.jobs.pool import Outcome, naming, run_all
 from easyvideor1.types import Clip, FrameSpec, Media, MediaKind, MediaPlan, Sample, VisionSpec
 from easyvideor1.video.cache import FrameCache
-from easyvideor1.video.preprocess import ONE_CORE_DECODE
+from easyvideor1.video.preprocess import ONE_CORE_DECODE, tried_twice
 from easyvideor1.video.sampling import plan_media
 
 log = logging.getLogger(__name__)
@@ -172,7 +173,7 @@ def check_data(
             report.add("error", "gold", sample, _without_place(error))
     media = dict.fromkeys(medium for sample in samples for medium in sample.media)
     seen: dict[Media, Seen | EasyVideoError] = {}
-    for outcome in run_all(work, media, workers=workers, deadline_s=deadline_s):
+    for outcome in tried_twice(partial(run_all, work, workers=workers, deadline_s=deadline_s), list(media)):
         seen[outcome.item] = _settled(outcome, verdicts, report)
     for sample in samples:
         plans = _plans(sample, seen, report)

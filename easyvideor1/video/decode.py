@@ -12,6 +12,8 @@ from easyvideor1.video.sampling import content_digest
 from easyvideor1.video.source import Source, locate
 from easyvideor1.video.stills import picture_header, read_animation, read_picture
 
+MOST_READS = 2
+"""A file that was touched while it was read (its owner changed, say) is read once more."""
 BACKENDS = {"pyav": pyav_decoder.draw, "torchcodec": torchcodec_decoder.draw}
 """FrameSpec.backend -> what puts the wanted frames of a video file on a canvas."""
 
@@ -23,12 +25,21 @@ def decode(plan: MediaPlan, *, threads: int | None = None) -> Clip:
         threads: of the decoder; None: one per core, at most 4.
 
     Raises:
-        MediaError: the file cannot be decoded, changed since it was planned, or too few of its frames are intact.
+        MediaError: the file cannot be decoded, changed since it was planned or while it was read, or too few of its
+            frames are intact.
         UsageError: the backend is not installed, or cannot do what the plan asks for.
     """
-    located = locate(plan.media)
-    if plan.content and content_digest(located) != plan.content:
-        raise MediaError("the file is not the one that was planned", where=plan.media.name, remedy="plan it again")
+    for _ in range(MOST_READS):
+        located = locate(plan.media)
+        if plan.content and content_digest(located) != plan.content:
+            raise MediaError("the file is not the one that was planned", where=plan.media.name, remedy="plan it again")
+        clip = _read(plan, located, threads=threads or min(os.cpu_count() or 1, 4))
+        if locate(plan.media) == located:
+            return clip
+    raise MediaError("it changes while it is read", where=plan.media.name, remedy="wait until it is complete")
+
+
+def _read(plan: MediaPlan, located: Source | tuple[Source, ...], *, threads: int) -> Clip:
     canvas = Canvas(plan)
     if isinstance(located, tuple):
         for number in plan.frame_numbers:
@@ -38,7 +49,7 @@ def decode(plan: MediaPlan, *, threads: int | None = None) -> Clip:
     elif located.content == "picture":
         _draw_picture(located, canvas)
     else:
-        BACKENDS[plan.spec.backend](located, plan, canvas, threads=threads or min(os.cpu_count() or 1, 4))
+        BACKENDS[plan.spec.backend](located, plan, canvas, threads=threads)
     return canvas.clip()
 
 

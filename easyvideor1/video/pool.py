@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -12,6 +13,8 @@ from easyvideor1.jobs.pool import Pool, naming
 from easyvideor1.types import Clip, FrameSpec, Media, MediaPlan, VisionSpec
 from easyvideor1.video.decode import decode
 from easyvideor1.video.sampling import plan_media
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +44,7 @@ class DecodePool:
 
     def __init__(self, workers: int, deadline_s: float, *, function: Callable[[Any], MediaPlan | Clip] = look) -> None:
         self.quarantine: dict[str, str] = {}
-        """Files that killed or outlasted a process, with the reason; they are not tried again."""
+        """Files that killed two processes or outlasted one, with the reason; they are not tried again."""
         self._pool: Pool[Unplanned | MediaPlan, Any] = Pool(function, workers=workers, deadline_s=deadline_s)
 
     def plan(self, media: Media, spec: FrameSpec, vision: VisionSpec) -> MediaPlan:
@@ -49,7 +52,7 @@ class DecodePool:
 
         Raises:
             MediaError, UsageError: as `plan_media`.
-            MediaError: the process died, or was killed at the deadline, now or in an earlier call.
+            MediaError: two processes died, or one was killed at the deadline, now or in an earlier call.
         """
         return self._call(Unplanned(media=media, spec=spec, vision=vision), name=media.name)
 
@@ -57,7 +60,8 @@ class DecodePool:
         """The frames of a plan, decoded in another process; safe to call from many threads.
 
         Raises:
-            MediaError: as `decode`; or the process died, or was killed at the deadline, now or in an earlier call.
+            MediaError: as `decode`; or two processes died, or one was killed at the deadline, now or in an earlier
+                call.
         """
         return self._call(plan, name=plan.media.name)
 
@@ -65,13 +69,22 @@ class DecodePool:
         if name in self.quarantine:
             raise MediaError(f"not tried again: {self.quarantine[name]}", where=name)
         try:
-            return self._pool.call(item)
+            return self._tried_twice(item, name=name)
         except JobError as error:
             if isinstance(error, (JobDied, JobTimeout)):
                 self.quarantine[name] = error.problem
             raise MediaError(error.problem, where=name, remedy=error.remedy) from None
         except MediaError as error:
             raise naming(error, name) from None
+
+    def _tried_twice(self, item: Unplanned | MediaPlan, *, name: str) -> Any:
+        """The result of an item; a process that dies may have been killed for no fault of the file (by the kernel,
+        where memory is short), so another one tries once more."""
+        try:
+            return self._pool.call(item)
+        except JobDied as death:
+            log.warning("%s: %s; it is tried once more in a fresh process", name, death.problem)
+            return self._pool.call(item)
 
     def close(self) -> None:
         """Kill all processes."""

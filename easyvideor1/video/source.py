@@ -47,6 +47,8 @@ class Source:
     data: bytes | None
     num_bytes: int
     mtime_ns: int
+    place: tuple[int, int, int] = (0, 0, 0)
+    """Device, inode and time of the last change of anything about it, ns: another file in its place has another."""
 
     def open(self) -> BinaryIO:
         if self.data is not None:
@@ -169,7 +171,14 @@ def _locate_file(address: str) -> Source:
         raise MediaError("not a regular file", where=address)
     if status.st_size == 0:
         raise MediaError("empty file, size 0 bytes", where=address, remedy="download it again")
-    return Source(name=address, path=str(path), data=None, num_bytes=status.st_size, mtime_ns=status.st_mtime_ns)
+    return Source(
+        name=address,
+        path=str(path),
+        data=None,
+        num_bytes=status.st_size,
+        mtime_ns=status.st_mtime_ns,
+        place=(status.st_dev, status.st_ino, status.st_ctime_ns),
+    )
 
 
 def is_address(path: str) -> bool:
