@@ -108,8 +108,14 @@ def clip_of(frames: np.ndarray, metadata: Mapping[str, str], *, where: str) -> C
     return clip
 
 
-def write_tensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> int:
-    """Write named arrays and text as safetensors, atomically and on disk when it returns; gives the size in bytes."""
+def write_tensors(
+    path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str], *, is_durable: bool = True
+) -> int:
+    """Write named arrays and text as safetensors, atomically; gives the size in bytes.
+
+    Args:
+        is_durable: it is on disk when the call returns; otherwise a power failure may leave a damaged file.
+    """
     stored = dict(metadata) | {"format": str(FORMAT)}
     entries: dict[str, Any] = {"__metadata__": stored | {"checksum": checksum(tensors, stored)}}
     names = {dtype: name for name, dtype in DTYPES.items()}
@@ -119,7 +125,7 @@ def write_tensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: Mappi
         entries[name] = {"dtype": names[array.dtype.type], "shape": list(array.shape), "data_offsets": [begin, end]}
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % DATA_ALIGN_BYTES)
-    with replaced_file(path) as file:
+    with replaced_file(path, is_durable=is_durable) as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for array in tensors.values():
             file.write(array.data.cast("B") if array.nbytes else b"")
@@ -196,7 +202,7 @@ def checksum(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> 
 
 
 @contextlib.contextmanager
-def replaced_file(path: Path) -> Iterator[BinaryIO]:
+def replaced_file(path: Path, *, is_durable: bool = True) -> Iterator[BinaryIO]:
     """A file to write that takes the place of `path` at the end of the block, or vanishes if the block fails."""
     owner = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     temporary = path.with_name(f".{path.name}.{owner}{TEMP_SUFFIX}")
@@ -204,12 +210,14 @@ def replaced_file(path: Path) -> Iterator[BinaryIO]:
         with temporary.open("xb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if is_durable:
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:  # an interrupt too must not leave a half-written file
         temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if is_durable:
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

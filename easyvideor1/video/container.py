@@ -20,6 +20,8 @@ import numpy as np
 from easyvideor1.errors import MediaError
 from easyvideor1.video.source import MOST_PIXELS, Source, first_bytes, remembered
 
+LIBRARY = f"av{av.__version__}"
+"""What reads files, and in which version."""
 ATTACHED_PICTURE = 1024
 """Bit of a stream's disposition: a cover, not a video."""
 PLAYLISTS = frozenset({"concat", "hls", "dash", "imf", "sdp"})

@@ -44,7 +44,6 @@ class Packets:
 
     pts: np.ndarray
     """int64 [P] display time in stream units; of the second field of a frame, that of the first."""
-    dts: np.ndarray
     is_key: np.ndarray
     """bool [P], never of the second field of a frame"""
     is_second: np.ndarray
@@ -100,7 +99,6 @@ def scan(source: Source) -> Packets:
         raise MediaError(f"a video stream without frames (codec {codec})", where=source.name)
     table = Packets(
         pts=np.array(pts, np.int64),
-        dts=np.array(dts, np.int64),
         is_key=np.array(is_key, bool),
         is_second=np.zeros(len(pts), bool),
         shown=np.flatnonzero(np.array(is_shown, bool)),
@@ -117,7 +115,7 @@ def scan(source: Source) -> Packets:
         np.add.at(lengths, _firsts(table.is_second), lengths[table.is_second])
         if len(table.shown) < sum(is_shown):
             table = replace(table, treatment=(*table.treatment, "fields"))
-    table = _timed(table, lengths, base=base, rate=rate)
+    table = _timed(table, np.array(dts, np.int64), lengths, base=base, rate=rate)
     if fields is not None and fields.may_have_fields:
         table = _with_whole_last_frame(table)
     if is_gif:
@@ -216,21 +214,21 @@ def _decoded_stamps(source: Source, *, is_strict: bool) -> list[int]:
         return [NO_TIME if frame.pts is None else frame.pts for frame in frames]
 
 
-def _timed(table: Packets, durations: np.ndarray, *, base: Fraction, rate: Fraction | None) -> Packets:
+def _timed(table: Packets, dts: np.ndarray, durations: np.ndarray, *, base: Fraction, rate: Fraction | None) -> Packets:
     """Put the shown packets into display order and give each its time."""
     shown = _decodable(table)
     by_time = shown[np.argsort(table.pts[shown], kind="stable")]
     stamps = table.pts[by_time]
     has_times = table.has_times and bool(stamps[0] >= -MOST_TIME and stamps[-1] <= MOST_TIME)
-    if has_times and not _restarts(table.dts[shown], base):
+    if has_times and not _restarts(dts[shown], base):
         shown, last_s = by_time, float(durations[by_time[-1]] * base)
         times_s = (stamps - stamps[0]).astype(float) * base.numerator / base.denominator
         is_whole = bool((np.diff(stamps) > 0).all())
         times_s = _parted(times_s, _usual_s(np.diff(times_s), durations, base, rate))
     else:
-        has_times, dts = False, table.dts[shown]
-        is_whole = len(set(dts == NO_TIME)) == 1
-        times_s, last_s = _stored_times_s(dts, durations[shown], base, rate), 0.0
+        has_times = False
+        is_whole = len(set(dts[shown] == NO_TIME)) == 1
+        times_s, last_s = _stored_times_s(dts[shown], durations[shown], base, rate), 0.0
     if last_s <= 0:
         last_s = _typical_s(np.diff(times_s), rate)
     return replace(

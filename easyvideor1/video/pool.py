@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ from easyvideor1.errors import JobDied, JobError, JobTimeout, MediaError
 from easyvideor1.jobs.pool import Pool, naming
 from easyvideor1.types import Clip, FrameSpec, Media, MediaPlan, VisionSpec
 from easyvideor1.video.decode import decode
+from easyvideor1.video.known_files import FRESH, Files
 from easyvideor1.video.sampling import plan_media
 
 log = logging.getLogger(__name__)
@@ -26,11 +28,11 @@ class Unplanned:
     vision: VisionSpec
 
 
-def look(item: Unplanned | MediaPlan) -> MediaPlan | Clip:
+def look(item: Unplanned | MediaPlan, *, files: Files = FRESH) -> MediaPlan | Clip:
     """The plan of a medium, or the frames of a plan, by one thread."""
     if isinstance(item, Unplanned):
-        return plan_media(item.media, item.spec, item.vision)
-    return decode(item, threads=1)
+        return plan_media(item.media, item.spec, item.vision, files=files)
+    return decode(item, threads=1, files=files)
 
 
 class DecodePool:
@@ -39,13 +41,22 @@ class DecodePool:
     Args:
         workers: processes, started when first needed; as many calls run at once, more wait.
         deadline_s: wall time one file may take.
-        function: what runs in the processes (picklable).
+        files: who is asked about video files (see `known_files.known_files`).
+        function: what runs in the processes (picklable); None: `look`.
     """
 
-    def __init__(self, workers: int, deadline_s: float, *, function: Callable[[Any], MediaPlan | Clip] = look) -> None:
+    def __init__(
+        self,
+        workers: int,
+        deadline_s: float,
+        *,
+        files: Files = FRESH,
+        function: Callable[[Any], MediaPlan | Clip] | None = None,
+    ) -> None:
         self.quarantine: dict[str, str] = {}
         """Files that killed two processes or outlasted one, with the reason; they are not tried again."""
-        self._pool: Pool[Unplanned | MediaPlan, Any] = Pool(function, workers=workers, deadline_s=deadline_s)
+        work = partial(look, files=files) if function is None else function
+        self._pool: Pool[Unplanned | MediaPlan, Any] = Pool(work, workers=workers, deadline_s=deadline_s)
 
     def plan(self, media: Media, spec: FrameSpec, vision: VisionSpec) -> MediaPlan:
         """`plan_media` in another process; safe to call from many threads.

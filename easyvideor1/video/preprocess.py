@@ -21,13 +21,11 @@ from easyvideor1.jobs.worker import Item, Result
 from easyvideor1.types import Clip, FrameSpec, Media, MediaKind, MediaPlan, VisionSpec
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.decode import decode
+from easyvideor1.video.known_files import known_files
 from easyvideor1.video.sampling import plan_media
 from easyvideor1.video.source import local_path
 
 log = logging.getLogger(__name__)
-
-ONE_CORE_DECODE: Callable[[MediaPlan], Clip] = partial(decode, threads=1)
-"""For worker processes: there is one for each core already."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,12 +49,15 @@ class StoreFrames:
     vision: VisionSpec
     cache: CacheConfig
     """Where to; its mode does not count."""
-    decode: Callable[[MediaPlan], Clip] = ONE_CORE_DECODE
+    decode: Callable[[MediaPlan], Clip] | None = None
+    """Makes the clip of a plan; None: `video.decode.decode` on one core."""
 
     def __call__(self, media: Media) -> Stored:
         """Make sure the frames of a medium are in the cache; errors as of `plan_media` and `FrameCache.load`."""
-        plan = plan_media(media, self.specs[media.kind], self.vision)
-        cache = FrameCache.open(replace(self.cache, mode="prefer_preprocessed"), decode=self.decode)
+        config = replace(self.cache, mode="prefer_preprocessed")
+        files = known_files(config)
+        plan = plan_media(media, self.specs[media.kind], self.vision, files=files)
+        cache = FrameCache.open(config, decode=self.decode or partial(decode, threads=1, files=files))
         warnings = plan.warnings
         if not cache.contains(plan):
             warnings = cache.load(plan).warnings

@@ -35,6 +35,7 @@ from easyvideor1.video.mp4 import Index, read_index
 from easyvideor1.video.mp4_claims import claims_too_much
 from easyvideor1.video.packets import scan
 from easyvideor1.video.source import MOST_PIXELS, Source, remembered
+from easyvideor1.video.stills import animation_delays_s, picture_header
 
 Hdr = Literal["", "PQ", "HLG"]
 HDR_TRANSFERS: dict[int, Hdr] = {16: "PQ", 18: "HLG"}
@@ -63,15 +64,22 @@ class Header:
     """Transfer function, if it is one of high dynamic range."""
     has_alpha: bool = False
     """Whether its pixels may be transparent; they are put on white."""
+    is_from_packets: bool = False
+    """Whether the file had to be read whole to know it."""
     treatment: tuple[str, ...] = ()
     """What is done about it that is not done about a plain file: part of the cache key, so that entries of plain files
     keep theirs when a treatment is added or changed."""
     warnings: tuple[str, ...] = ()
 
 
+def header_of(source: Source) -> Header:
+    """What a file says about itself as a video; errors as of `probe` and `stills.picture_header`."""
+    return _picture_as_video(source) if source.content == "picture" else probe(source)
+
+
 @remembered(512)
 def probe(source: Source) -> Header:
-    """Read what the file says about its video.
+    """Read what a video file says about its video.
 
     Raises:
         MediaError: not a video, no video stream, no decoder for it, no frame, or a picture above MOST_PIXELS.
@@ -118,8 +126,29 @@ def probe(source: Source) -> Header:
         orientation=look.orientation,
         hdr=HDR_TRANSFERS.get(look.transfer, ""),
         has_alpha=is_clear,
+        is_from_packets=table is None,
         treatment=treatment,
         warnings=tuple(notes),
+    )
+
+
+def _picture_as_video(source: Source) -> Header:
+    """A still, or an animation that Pillow reads."""
+    picture = picture_header(source)
+    treatment: tuple[str, ...] = ()
+    if picture.num_frames == 1:
+        delays_s, note = (1.0,), "a still picture, taken as a video of one frame"
+    else:
+        delays_s, is_slowed = animation_delays_s(source)
+        note, treatment = f"animated {picture.format}, read with Pillow", ("slowed",) if is_slowed else ()
+    return Header(
+        width=picture.width,
+        height=picture.height,
+        times_s=np.concatenate([[0.0], np.cumsum(delays_s)[:-1]]),
+        duration_s=sum(delays_s),
+        source_fps=len(delays_s) / sum(delays_s),
+        treatment=treatment,
+        warnings=(note,),
     )
 
 

@@ -18,21 +18,21 @@ from easyvideor1.errors import MediaError
 from easyvideor1.types import MediaPlan
 from easyvideor1.video.canvas import TIME_TOLERANCE_S, Canvas
 from easyvideor1.video.container import decoder_of, frames_from_start, opened
-from easyvideor1.video.packets import NO_TIME, Packets, scan
+from easyvideor1.video.known_files import Files
+from easyvideor1.video.packets import NO_TIME, Packets
 from easyvideor1.video.rgb import RgbConverter, deinterlaced
-from easyvideor1.video.sampling import video_header
 from easyvideor1.video.source import Source
 
 NO_PACKET = -1
 NO_STRETCH = (-1, -1)
 
 
-def draw(source: Source, plan: MediaPlan, canvas: Canvas, *, threads: int) -> None:
+def draw(source: Source, plan: MediaPlan, canvas: Canvas, files: Files, *, threads: int) -> None:
     """Put the wanted frames of a video file on the canvas."""
-    header = video_header(plan.media, source)
+    header = files.header(source)
     if not _is_as_planned(plan, header.times_s):
         raise MediaError("the file is not the one that was planned", where=source.name, remedy="plan it again")
-    packets = _at_times(scan(source), header.times_s, source)
+    packets = _at_times(files.packets(source), header.times_s, source)
     to_rgb = RgbConverter(header.orientation, header.hdr if plan.spec.tone_map else "")
     if packets.has_times and not packets.is_cut and not plan.spec.deinterlace:
         _draw_jumping(source, packets, canvas, to_rgb, threads=threads)

@@ -15,8 +15,7 @@ from easyvideor1.errors import MediaError, UsageError
 from easyvideor1.types import MediaPlan
 from easyvideor1.video.canvas import TIME_TOLERANCE_S, Canvas
 from easyvideor1.video.container import opened
-from easyvideor1.video.packets import scan
-from easyvideor1.video.sampling import video_header
+from easyvideor1.video.known_files import Files
 from easyvideor1.video.source import Source
 
 REMEDY = "use backend pyav"
@@ -24,7 +23,7 @@ FRAMES_AT_ONCE = 4
 """At native size in memory."""
 
 
-def draw(source: Source, plan: MediaPlan, canvas: Canvas, *, threads: int) -> None:
+def draw(source: Source, plan: MediaPlan, canvas: Canvas, files: Files, *, threads: int) -> None:
     """Put the wanted frames of a video file on the canvas.
 
     Raises:
@@ -43,12 +42,12 @@ def draw(source: Source, plan: MediaPlan, canvas: Canvas, *, threads: int) -> No
             f"backend torchcodec does not load ({problem}); install the torchcodec that fits your torch, "
             "and FFmpeg with its libraries, or use backend pyav"
         ) from None
-    packets = scan(source)
+    packets = files.packets(source)
     if not packets.has_times:
         raise MediaError(
             "its packets carry no display times; torchcodec would guess them", where=source.name, remedy=REMEDY
         )
-    header = video_header(plan.media, source)
+    header = files.header(source)
     if header.has_alpha:
         raise MediaError("it has transparency, which torchcodec leaves out", where=source.name, remedy=REMEDY)
     if header.orientation.is_mirrored:
