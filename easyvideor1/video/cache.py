@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import logging
 import os
 import re
@@ -287,7 +288,7 @@ def evict(dir: str | Path, *, max_bytes: int, only_if: Callable[[], bool] = lamb
 def remove_abandoned(dir: str | Path) -> int:
     """Remove temporary files that killed writers left behind; returns how many."""
     removed = 0
-    for path in Path(dir).glob(f"??/.*{TEMP_SUFFIX}"):
+    for path in itertools.chain(Path(dir).glob(f"??/.*{TEMP_SUFFIX}"), Path(dir).glob(f"*/??/.*{TEMP_SUFFIX}")):
         with contextlib.suppress(FileNotFoundError):  # it got its name, or another process removed it
             if time.time() - path.stat().st_mtime > ABANDONED_AFTER_S:
                 path.unlink()

@@ -36,7 +36,7 @@ def decode(plan: MediaPlan, *, threads: int | None = None, files: Files = FRESH)
         if plan.content and content_digest(located) != plan.content:
             raise MediaError("the file is not the one that was planned", where=plan.media.name, remedy="plan it again")
         clip = _read(plan, located, files, threads=threads or min(os.cpu_count() or 1, 4))
-        if locate(plan.media) == located:
+        if all(source.is_unchanged for source in (located if isinstance(located, tuple) else (located,))):
             return clip
     raise MediaError("it changes while it is read", where=plan.media.name, remedy="wait until it is complete")
 

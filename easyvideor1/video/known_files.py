@@ -31,6 +31,7 @@ import xxhash
 from easyvideor1.config import CacheConfig
 from easyvideor1.video.clip_file import UNREADABLE, DamagedClip, read_tensors, replaced_file, write_tensors
 from easyvideor1.video.container import LIBRARY, Orientation
+from easyvideor1.video.container_notes import Crop
 from easyvideor1.video.packets import Packets, scan
 from easyvideor1.video.probe import Hdr, Header, header_of
 from easyvideor1.video.source import Source, identity
@@ -83,7 +84,7 @@ class KnownFiles(Files):
         if known is None:
             known = identity(source)
             if _is_settled(source):
-                self._keep(path, lambda path: _write_place(path, known))
+                self._keep(source, path, lambda path: _write_place(path, known))
         return known
 
     def header(self, source: Source) -> Header:
@@ -94,7 +95,7 @@ class KnownFiles(Files):
         header = _read_header(path)
         if header is None:
             header = header_of(source)
-            self._keep(path, lambda path: _write_header(path, header))
+            self._keep(source, path, lambda path: _write_header(path, header))
             if header.is_from_packets:
                 self.packets(source)  # it was read just now, and remembered in this process
         return header
@@ -106,14 +107,16 @@ class KnownFiles(Files):
         packets = _read_packets(path)
         if packets is None:
             packets = scan(source)
-            self._keep(path, lambda path: _write_packets(path, packets))
+            self._keep(source, path, lambda path: _write_packets(path, packets))
         return packets
 
     def _path(self, digest: str, kind: str) -> Path:
         return self.dir / digest[:2] / f"{digest}.{kind}"
 
-    def _keep(self, path: Path, write: Callable[[Path], None]) -> None:
-        """Write an answer; where that cannot be done, the question is only asked again."""
+    def _keep(self, source: Source, path: Path, write: Callable[[Path], None]) -> None:
+        """Write an answer about a file; where that cannot be done, the question is only asked again."""
+        if not source.is_unchanged:
+            return  # the answer may be about the file that took its place
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write(path)
@@ -165,6 +168,7 @@ def _write_header(path: Path, header: Header) -> None:
         "height": header.height,
         "duration_s": header.duration_s,
         "source_fps": header.source_fps,
+        "crop": [header.crop.left, header.crop.top, header.crop.right, header.crop.bottom],
         "orientation": [header.orientation.is_swapped, header.orientation.flips_x, header.orientation.flips_y],
         "hdr": header.hdr,
         "has_alpha": header.has_alpha,
@@ -181,12 +185,14 @@ def _read_header(path: Path) -> Header | None:
         tensors, metadata = read_tensors(path)
         text = json.loads(metadata["header"])
         is_swapped, flips_x, flips_y = text["orientation"]
+        left, top, right, bottom = text["crop"]
         header = Header(
             width=int(text["width"]),
             height=int(text["height"]),
             times_s=_unpacked(tensors["times_s"], text["num_frames"], np.float64),
             duration_s=float(text["duration_s"]),
             source_fps=float(text["source_fps"]),
+            crop=Crop(int(left), int(top), int(right), int(bottom)),
             orientation=Orientation(bool(is_swapped), bool(flips_x), bool(flips_y)),
             hdr=text["hdr"],
             has_alpha=bool(text["has_alpha"]),
@@ -204,6 +210,7 @@ def _makes_sense(header: Header) -> bool:
     return (
         min(header.width, header.height) > 0
         and header.hdr in get_args(Hdr)
+        and min(header.crop.left, header.crop.top, header.crop.right, header.crop.bottom) >= 0
         and bool(times_s[:1] == 0.0)
         and bool((np.diff(times_s) > 0).all())
         and last_s < header.duration_s < math.inf

@@ -51,15 +51,34 @@ class Index:
         matrices += [_matrix(track.get(b"tkhd", b""), at=40) for track in self.tracks]
         return any(matrix not in (None, IDENTITY_MATRIX) for matrix in matrices)
 
+    def sample_boxes(self, track_id: int) -> dict[bytes, Body]:
+        """The boxes in the (first) description of a video track's frames."""
+        entry = self._track(track_id).get(b"stsd", b"")[8:]
+        # 8 bytes of head, 78 of fixed fields
+        return dict(boxes(entry[86 : int.from_bytes(entry[:4], "big")]))
+
+    def speeds(self, track_id: int) -> set[float]:
+        """The speeds at which the edit list plays a track; 0 holds a frame."""
+        table = self._track(track_id).get(b"elst", b"")
+        count = int.from_bytes(table[4:8], "big")
+        form = struct.Struct(">QqhH" if table[:1] == b"\1" else ">IihH")
+        rows = [form.unpack_from(table, at) for at in range(8, len(table) - form.size + 1, form.size)]
+        return {whole + part / (1 << 16) for _, media_time, whole, part in rows[:count] if media_time >= 0}
+
     def frames(self, track_id: int) -> FrameTable | None:
         """The frames of a track; None where its tables do not tell the whole story."""
         if b"mvex" in self.movie:
             return None
-        tracks = [track for track in self.tracks if _track_id(track) == track_id]
+        track = self._track(track_id)
         try:
-            return self._frames(*tracks) if len(tracks) == 1 else None
+            return self._frames(track) if track else None
         except (ValueError, LookupError, struct.error):
             return None  # tables that are cut or contradict each other
+
+    def _track(self, track_id: int) -> dict[bytes, Body]:
+        """The leaves of a track; none where there is no such track, or more than one."""
+        tracks = [track for track in self.tracks if _track_id(track) == track_id]
+        return tracks[0] if len(tracks) == 1 else {}
 
     def _frames(self, track: dict[bytes, Body]) -> FrameTable | None:
         sizes = _sizes(track[b"stsz"], self._num_bytes)

@@ -138,7 +138,7 @@ def _slowed(table: Packets, durations_s: np.ndarray) -> Packets:
 
 def _with_whole_last_frame(table: Packets) -> Packets:
     """The table with a usual length for the last frame, where the container gives it that of a field."""
-    last_s, usual_s = table.duration_s - table.times_s[-1], _typical_s(np.diff(table.times_s), None)
+    last_s, usual_s = table.duration_s - table.times_s[-1], typical_step_s(table.times_s)
     if last_s > 0.75 * usual_s:
         return table
     treatment = table.treatment if "fields" in table.treatment else (*table.treatment, "fields")
@@ -279,6 +279,11 @@ def _restarts(dts: np.ndarray, base: Fraction) -> bool:
     """Whether the clock of the packets, int64 [P] in file order, starts anew somewhere."""
     known = dts[dts != NO_TIME]
     return bool((np.diff(known) * float(base) < -RESTART_S).any())
+
+
+def typical_step_s(times_s: np.ndarray) -> float:
+    """The usual time between frames."""
+    return _typical_s(np.diff(times_s), None)
 
 
 def _typical_s(steps_s: np.ndarray, rate: Fraction | None) -> float:

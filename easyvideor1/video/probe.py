@@ -21,6 +21,7 @@ from easyvideor1.video.container import (
     first_frame,
     opened,
 )
+from easyvideor1.video.container_notes import WHOLE, Crop, container_notes
 from easyvideor1.video.h264 import (
     SEQUENCE_UNIT,
     UNSPECIFIED_TRANSFER,
@@ -33,13 +34,15 @@ from easyvideor1.video.h264 import (
 )
 from easyvideor1.video.mp4 import Index, read_index
 from easyvideor1.video.mp4_claims import claims_too_much
-from easyvideor1.video.packets import scan
+from easyvideor1.video.packets import scan, typical_step_s
 from easyvideor1.video.source import MOST_PIXELS, Source, remembered
 from easyvideor1.video.stills import animation_delays_s, picture_header
 
 Hdr = Literal["", "PQ", "HLG"]
 HDR_TRANSFERS: dict[int, Hdr] = {16: "PQ", 18: "HLG"}
 """Transfer functions of high dynamic range by their code (ITU-T H.273, table 3): SMPTE ST 2084, ARIB STD-B67."""
+LONGEST_LAST_S, LONGEST_LAST_STEPS = 3600.0, 1000
+"""A last frame that is said to be shown for longer, in seconds and in usual steps, is a mistake of the recorder."""
 BARE_JPEG = frozenset({"mjpeg", "mpjpeg"})
 """Formats that are pictures one after the other and nothing else, as cameras send them."""
 LOOK_MESSAGES = frozenset({47, 147})
@@ -58,6 +61,8 @@ class Header:
     duration_s: float
     source_fps: float
     """Frames per second, on average."""
+    crop: Crop = WHOLE
+    """What of a picture as stored is not shown, by its container; what the stream crops itself never comes out."""
     orientation: Orientation = UPRIGHT
     """Of all its frames."""
     hdr: Hdr = ""
@@ -92,10 +97,11 @@ def probe(source: Source) -> Header:
         if table is not None and index is not None and codec_name(stream) == "h264":
             table, look = _checked_by_stream(container, stream, table, is_turned=index.is_turned)
         codec, kind = codec_name(stream), container.format.name
+        told = container_notes(source, container, stream, index, stored)
     if look is None:
         look = first_frame(source)
-    treatment: tuple[str, ...] = ()
-    notes: list[str] = []
+    treatment: tuple[str, ...] = ("cropped",) if told.crop != WHOLE else ()
+    notes = list(told.warnings)
     is_clear = look.has_alpha and codec != "gif"  # what FFmpeg leaves transparent in a GIF it has made white already
     if is_clear:
         treatment += ("on white",)
@@ -114,7 +120,13 @@ def probe(source: Source) -> Header:
     if kind in BARE_JPEG:
         treatment += ("jpeg stream",) if kind == "mjpeg" else ()
         notes.append(f"a stream of JPEG pictures tells no times; {len(times_s) / duration_s:g} per second are assumed")
-    width, height = max(1, round(stored[0] * aspect)), stored[1]
+    last_s, usual_s = duration_s - float(times_s[-1]), typical_step_s(times_s)
+    if len(times_s) > 1 and last_s > LONGEST_LAST_S and last_s > LONGEST_LAST_STEPS * usual_s:
+        duration_s = float(times_s[-1]) + usual_s
+        treatment += ("last frame",)
+        notes.append(f"its last frame is said to be shown for {last_s:.0f} s; the usual {usual_s:g} s are taken")
+    shown_px = stored[0] - told.crop.left - told.crop.right, stored[1] - told.crop.top - told.crop.bottom
+    width, height = max(1, round(shown_px[0] * aspect)), shown_px[1]
     if look.orientation.is_swapped:
         width, height = height, width
     return Header(
@@ -123,6 +135,7 @@ def probe(source: Source) -> Header:
         times_s=times_s,
         duration_s=duration_s,
         source_fps=len(times_s) / duration_s,
+        crop=told.crop,
         orientation=look.orientation,
         hdr=HDR_TRANSFERS.get(look.transfer, ""),
         has_alpha=is_clear,

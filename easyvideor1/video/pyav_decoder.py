@@ -33,7 +33,7 @@ def draw(source: Source, plan: MediaPlan, canvas: Canvas, files: Files, *, threa
     if not _is_as_planned(plan, header.times_s):
         raise MediaError("the file is not the one that was planned", where=source.name, remedy="plan it again")
     packets = _at_times(files.packets(source), header.times_s, source)
-    to_rgb = RgbConverter(header.orientation, header.hdr if plan.spec.tone_map else "")
+    to_rgb = RgbConverter(header, is_mapped=plan.spec.tone_map)
     if packets.has_times and not packets.is_cut and not plan.spec.deinterlace:
         _draw_jumping(source, packets, canvas, to_rgb, threads=threads)
     if packets.has_times and canvas.missing:

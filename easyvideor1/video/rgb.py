@@ -12,9 +12,11 @@ import av.error
 import av.filter
 import numpy as np
 
+from easyvideor1.errors import MediaError
 from easyvideor1.video.canvas import Canvas
-from easyvideor1.video.container import Orientation, has_alpha
-from easyvideor1.video.probe import Hdr
+from easyvideor1.video.container import UPRIGHT, has_alpha
+from easyvideor1.video.container_notes import WHOLE
+from easyvideor1.video.probe import Hdr, Header
 from easyvideor1.video.stills import on_white
 from easyvideor1.video.tone_map import tone_map
 
@@ -26,31 +28,56 @@ class RgbConverter:
     """Puts frames of one file on a canvas.
 
     Args:
-        orientation: of the whole file: asked of every frame, some would have none, and its side data keeps memory for
+        header: of the file; asked of every frame, some would have no orientation, and its side data keeps memory for
             long.
-        hdr: transfer function to map from; "" takes pixels as they are.
+        is_mapped: tone-map pictures of high dynamic range; otherwise they are taken as they are.
     """
 
-    def __init__(self, orientation: Orientation, hdr: Hdr) -> None:
-        self._orientation = orientation
-        self._hdr: Hdr = hdr
+    def __init__(self, header: Header, *, is_mapped: bool) -> None:
+        self._orientation, self._crop = header.orientation, header.crop
+        self._hdr: Hdr = header.hdr if is_mapped else ""
+        self._sizes: set[tuple[int, int]] = set()
         self._layout: tuple = ()
         self._graph: av.filter.Graph | None = None
 
     def draw(self, frame: av.VideoFrame, number: int, canvas: Canvas) -> None:
-        """Put a frame into its place."""
+        """Put a frame into its place.
+
+        Raises:
+            MediaError: its colours are of a kind that cannot be converted.
+        """
+        self._note_size(frame, canvas)
         is_clear = has_alpha(frame.format)
         layout = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range)
         if self._graph is None or layout != self._layout:
             self._layout, self._graph = layout, graph_of(frame, ("format", FORMATS[is_clear, self._hdr != ""]))
-        self._graph.vpush(frame)
-        lines = _lines(self._graph.vpull())
-        width = frame.width
-        if not is_clear and not self._hdr and self._orientation == Orientation():
+        try:
+            self._graph.vpush(frame)
+            lines = _lines(self._graph.vpull())
+        except av.error.FFmpegError as error:
+            colours = f"format {frame.format.name}, matrix {int(frame.colorspace)}"
+            raise MediaError(
+                f"its colours cannot be converted to RGB ({colours}: {error.strerror})", where=canvas.plan.media.name
+            ) from None
+        width, crop = frame.width, self._crop
+        if not is_clear and not self._hdr and (self._orientation, crop) == (UPRIGHT, WHOLE):
             canvas.put(number, lines, width=width)
             return
         pixels = self._plain(lines, width, is_clear=is_clear)
+        pixels = pixels[crop.top : len(pixels) - crop.bottom, crop.left : width - crop.right]
+        if not pixels.size:
+            return  # a picture smaller than the others, which nothing is left of
         canvas.put(number, np.ascontiguousarray(self._orientation.apply(pixels)))
+
+    def _note_size(self, frame: av.VideoFrame, canvas: Canvas) -> None:
+        size = frame.width, frame.height
+        if len(self._sizes) == 1 and size not in self._sizes:
+            ((width, height),) = self._sizes
+            canvas.warnings.append(
+                f"its pictures change size ({width}x{height}, then {size[0]}x{size[1]}); all are brought to one size, "
+                "whatever their shape"
+            )
+        self._sizes.add(size)
 
     def _plain(self, lines: np.ndarray, width: int, *, is_clear: bool) -> np.ndarray:
         """uint8 [H, W, 3] of uint8 [H, line bytes]."""

@@ -50,6 +50,16 @@ class Source:
     place: tuple[int, int, int] = (0, 0, 0)
     """Device, inode and time of the last change of anything about it, ns: another file in its place has another."""
 
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the file that lies there now is the one that was found, untouched."""
+        if self.path is None:
+            return True
+        try:
+            return _place_of(os.stat(self.path)) == (self.num_bytes, self.mtime_ns, self.place)
+        except OSError:
+            return False
+
     def open(self) -> BinaryIO:
         if self.data is not None:
             return io.BytesIO(self.data)
@@ -171,14 +181,12 @@ def _locate_file(address: str) -> Source:
         raise MediaError("not a regular file", where=address)
     if status.st_size == 0:
         raise MediaError("empty file, size 0 bytes", where=address, remedy="download it again")
-    return Source(
-        name=address,
-        path=str(path),
-        data=None,
-        num_bytes=status.st_size,
-        mtime_ns=status.st_mtime_ns,
-        place=(status.st_dev, status.st_ino, status.st_ctime_ns),
-    )
+    num_bytes, mtime_ns, place = _place_of(status)
+    return Source(name=address, path=str(path), data=None, num_bytes=num_bytes, mtime_ns=mtime_ns, place=place)
+
+
+def _place_of(status: os.stat_result) -> tuple[int, int, tuple[int, int, int]]:
+    return status.st_size, status.st_mtime_ns, (status.st_dev, status.st_ino, status.st_ctime_ns)
 
 
 def is_address(path: str) -> bool:

@@ -15,6 +15,7 @@ from easyvideor1.errors import MediaError, UsageError
 from easyvideor1.types import MediaPlan
 from easyvideor1.video.canvas import TIME_TOLERANCE_S, Canvas
 from easyvideor1.video.container import opened
+from easyvideor1.video.container_notes import WHOLE
 from easyvideor1.video.known_files import Files
 from easyvideor1.video.source import Source
 
@@ -50,6 +51,8 @@ def draw(source: Source, plan: MediaPlan, canvas: Canvas, files: Files, *, threa
     header = files.header(source)
     if header.has_alpha:
         raise MediaError("it has transparency, which torchcodec leaves out", where=source.name, remedy=REMEDY)
+    if header.crop != WHOLE:
+        raise MediaError("its container crops it, which torchcodec does not do", where=source.name, remedy=REMEDY)
     if header.orientation.is_mirrored:
         raise MediaError("it is to be shown mirrored, which torchcodec does not do", where=source.name, remedy=REMEDY)
     with opened(source) as (_, stream):

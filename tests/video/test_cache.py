@@ -394,10 +394,13 @@ def test_a_clip_in_use_outlives_its_eviction(tmp_path, decoder):
 def test_only_old_temporary_files_are_swept(tmp_path):
     (tmp_path / "ab").mkdir()
     old, fresh = tmp_path / "ab" / ".a.host-1-ff.tmp", tmp_path / "ab" / ".b.host-2-ff.tmp"
-    for path in (old, fresh):
+    (tmp_path / "files" / "ab").mkdir(parents=True)
+    known = tmp_path / "files" / "ab" / ".c.host-1-ff.tmp"
+    for path in (old, fresh, known):
         path.write_bytes(b"x")
-    os.utime(old, (0, 0))
-    assert cache_module.remove_abandoned(tmp_path) == 1
+    for path in (old, known):
+        os.utime(path, (0, 0))
+    assert cache_module.remove_abandoned(tmp_path) == 2
     assert fresh.exists()
     assert not old.exists()
 

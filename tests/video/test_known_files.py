@@ -178,6 +178,24 @@ def test_a_file_that_was_touched_or_replaced_is_looked_at_again(tmp_path, files)
     assert files.identity(source_of(path)) != content
 
 
+def test_an_answer_about_a_file_that_was_replaced_meanwhile_is_not_kept(tmp_path, files, monkeypatch):
+    path = VP9(tmp_path)
+    settle(path)
+    source = source_of(path)
+    files.identity(source)
+    other = clip("b.webm", 20, codec="libvpx-vp9", codec_options={"crf": "15", "b": "0"})(tmp_path)
+    real = module.header_of
+
+    def replaced_before(source):
+        os.replace(other, path)
+        return real(source)
+
+    monkeypatch.setattr(module, "header_of", replaced_before)
+    assert len(files.header(source).times_s) == 20
+    assert not list(files.dir.rglob("*.header"))
+    assert not list(files.dir.rglob("*.packets"))
+
+
 def test_a_file_that_may_still_change_unseen_is_not_remembered_by_its_place(tmp_path, files, monkeypatch):
     path = VP9(tmp_path)
     status = path.stat()
