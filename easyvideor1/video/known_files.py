@@ -125,8 +125,13 @@ class KnownFiles(Files):
 
 
 def known_files(cache: CacheConfig) -> Files:
-    """Those of a cache; in mode realtime_only, which neither reads nor writes its folder, every file is fresh."""
-    return FRESH if cache.mode == "realtime_only" else KnownFiles(Path(cache.dir) / FOLDER)
+    """Those of a cache.
+
+    Every file is fresh in mode realtime_only, which neither reads nor writes the folder, and in mode preprocessed_only
+    where there is no folder, which it does not make.
+    """
+    is_without = cache.mode == "preprocessed_only" and not Path(cache.dir).is_dir()
+    return FRESH if is_without or cache.mode == "realtime_only" else KnownFiles(Path(cache.dir) / FOLDER)
 
 
 def _place(source: Source) -> str:

@@ -284,9 +284,11 @@ def test_a_file_that_cannot_be_read_is_not_remembered(tmp_path, files):
     assert not list(files.dir.rglob("*.header"))
 
 
-def test_a_cache_that_is_neither_read_nor_written_knows_no_files(tmp_path):
+def test_a_folder_that_is_neither_read_nor_written_or_must_be_there_and_is_not_knows_no_files(tmp_path):
     assert known_files(CacheConfig(dir=str(tmp_path), mode="realtime_only")) is FRESH
-    assert known_files(CacheConfig(dir=str(tmp_path))) == KnownFiles(tmp_path / "files")
+    assert known_files(CacheConfig(dir=str(tmp_path / "gone"), mode="preprocessed_only")) is FRESH
+    for mode in ("prefer_preprocessed", "preprocessed_only"):
+        assert known_files(CacheConfig(dir=str(tmp_path), mode=mode)) == KnownFiles(tmp_path / "files")
 
 
 def test_the_processes_of_a_pool_know_files_too(tmp_path, files):
