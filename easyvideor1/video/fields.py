@@ -24,6 +24,8 @@ SLICE_UNITS = frozenset({1, 2, 5})
 PICTURE_UNIT = 8
 REFERENCE_BITS = 0x60
 """nal_ref_idc in the first byte of a unit."""
+UNCLEAR_FRAC = 0.01
+"""With more packets than this share that do not tell what they are, the decoder is asked."""
 SLICE_HEADER_BYTES = 32
 """Enough for the part that is read, and for the bytes that are taken out of it."""
 
@@ -53,8 +55,7 @@ class FieldReader:
         self.unshown: set[int] = set()
         """Packets that begin no frame: those that complete one, those without a picture, and those with a field whose
         other half never comes."""
-        self.is_sure = True
-        """False: the packets do not tell, ask the decoder."""
+        self._num_read = self._num_unclear = 0
         self._num_length_bytes = length_bytes(configuration)
         self._sequences: dict[int, SequenceHeader] = {}
         self._sequence_of_picture: dict[int, int] = {}
@@ -62,6 +63,11 @@ class FieldReader:
         self._num_lone = 0
         for unit in configured_units(configuration):
             self._take_parameters(unit)
+
+    @property
+    def is_sure(self) -> bool:
+        """False: the packets do not tell, ask the decoder. A few losses of a long recording are not worth that."""
+        return self._num_unclear <= UNCLEAR_FRAC * self._num_read
 
     @property
     def may_have_fields(self) -> bool:
@@ -114,11 +120,12 @@ class FieldReader:
             is_field = not sequence.is_by_frames and bits.flag()
             return Picture(frame_number, unit[0] & REFERENCE_BITS > 0, int(bits.flag()) if is_field else None)
         except (ValueError, KeyError):
-            self.is_sure = False
+            self._num_unclear += 1
             return None
 
     def _pair(self, number: int, pictures: list[Picture]) -> None:
         """Complete the field that waits, or let another one wait."""
+        self._num_read += 1
         begins = False
         for picture in pictures:
             waiting, self._waiting = self._waiting, None
@@ -135,13 +142,13 @@ class FieldReader:
         if not begins:
             self.unshown.add(number)
         elif number in self.seconds:
-            self.is_sure = False  # the end of one frame and the start of the next in one packet
+            self._num_unclear += 1  # the end of one frame and the start of the next in one packet
 
     def _leave_alone(self, waiting: tuple[int, Picture], following: Picture) -> None:
         """The second half of a frame is missing. Of one a decoder makes nothing, of the next it makes a frame again."""
         self.unshown.add(waiting[0])
         self._num_lone = self._num_lone + 1 if following.parity == waiting[1].parity else 0
-        self.is_sure = self.is_sure and self._num_lone < 2
+        self._num_unclear += self._num_lone > 1
 
 
 def _are_a_frame(first: Picture, second: Picture) -> bool:

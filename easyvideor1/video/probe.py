@@ -101,16 +101,49 @@ def probe(source: Source) -> Header:
     if look is None:
         look = first_frame(source)
     treatment: tuple[str, ...] = ("cropped",) if told.crop != WHOLE else ()
-    notes = list(told.warnings)
     is_clear = look.has_alpha and codec != "gif"  # what FFmpeg leaves transparent in a GIF it has made white already
     if is_clear:
         treatment += ("on white",)
     if table is not None and index is not None and not index.is_turned and look.orientation != UPRIGHT:
         treatment += ("turned by the stream",)
+    timing = _timing(source, kind, table)
+    shown_px = stored[0] - told.crop.left - told.crop.right, stored[1] - told.crop.top - told.crop.bottom
+    width, height = max(1, round(shown_px[0] * aspect)), shown_px[1]
+    if look.orientation.is_swapped:
+        width, height = height, width
+    return Header(
+        width=width,
+        height=height,
+        times_s=timing.times_s,
+        duration_s=timing.duration_s,
+        source_fps=len(timing.times_s) / timing.duration_s,
+        crop=told.crop,
+        orientation=look.orientation,
+        hdr=HDR_TRANSFERS.get(look.transfer, ""),
+        has_alpha=is_clear,
+        is_from_packets=table is None,
+        treatment=treatment + timing.treatment,
+        warnings=told.warnings + timing.warnings,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Timing:
+    """When the frames of a file are shown (see `Header`)."""
+
+    times_s: np.ndarray
+    duration_s: float
+    treatment: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def _timing(source: Source, kind: str, table: tuple[np.ndarray, float] | None) -> Timing:
+    """From the index of the file, or else from its packets; what cannot be true is set right."""
+    treatment: tuple[str, ...] = ()
+    notes: list[str] = []
     if table is None:
         packets = scan(source)
-        times_s, duration_s = packets.times_s, packets.duration_s
-        treatment += packets.treatment
+        times_s, duration_s, treatment = packets.times_s, packets.duration_s, packets.treatment
         if packets.is_cut:
             notes.append("the file is damaged or cut; only the part that can be read is used")
         if packets.num_damaged:
@@ -125,24 +158,7 @@ def probe(source: Source) -> Header:
         duration_s = float(times_s[-1]) + usual_s
         treatment += ("last frame",)
         notes.append(f"its last frame is said to be shown for {last_s:.0f} s; the usual {usual_s:g} s are taken")
-    shown_px = stored[0] - told.crop.left - told.crop.right, stored[1] - told.crop.top - told.crop.bottom
-    width, height = max(1, round(shown_px[0] * aspect)), shown_px[1]
-    if look.orientation.is_swapped:
-        width, height = height, width
-    return Header(
-        width=width,
-        height=height,
-        times_s=times_s,
-        duration_s=duration_s,
-        source_fps=len(times_s) / duration_s,
-        crop=told.crop,
-        orientation=look.orientation,
-        hdr=HDR_TRANSFERS.get(look.transfer, ""),
-        has_alpha=is_clear,
-        is_from_packets=table is None,
-        treatment=treatment,
-        warnings=tuple(notes),
-    )
+    return Timing(times_s=times_s, duration_s=duration_s, treatment=treatment, warnings=tuple(notes))
 
 
 def _picture_as_video(source: Source) -> Header:
