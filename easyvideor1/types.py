@@ -96,6 +96,8 @@ class FrameSpec:
     """Largest frames*height*width of one medium; None: no budget beyond the two limits above."""
     deinterlace: bool = False
     """Make whole pictures of the two half pictures of interlaced video (every frame is then decoded)."""
+    tone_map: bool = False
+    """Make pictures of high dynamic range (PQ, HLG) fit for a standard screen (see video.tone_map for the rule)."""
     backend: Literal["pyav", "torchcodec"] = "pyav"
     """What decodes video files; torchcodec is optional and for intact files only (see video.torchcodec_decoder)."""
 

@@ -12,6 +12,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +22,9 @@ from easyvideor1.errors import DataError, EasyVideoError, UsageError
 from easyvideor1.jobs.pool import Outcome, naming, run_all
 from easyvideor1.types import Clip, FrameSpec, Media, MediaKind, MediaPlan, Sample, VisionSpec
 from easyvideor1.video.cache import FrameCache
-from easyvideor1.video.preprocess import ONE_CORE_DECODE
+from easyvideor1.video.decode import decode
+from easyvideor1.video.known_files import known_files
+from easyvideor1.video.preprocess import tried_twice
 from easyvideor1.video.sampling import plan_media
 
 log = logging.getLogger(__name__)
@@ -95,15 +98,17 @@ class CheckMedium:
     known: Mapping[str, Verdict]
     cache: CacheConfig | None = None
     """Frame cache to read from and fill, whatever its mode; None: frames are decoded and dropped."""
-    decode: Callable[[MediaPlan], Clip] = ONE_CORE_DECODE
+    decode: Callable[[MediaPlan], Clip] | None = None
+    """Makes the clip of a plan; None: `video.decode.decode` on one core."""
 
     def __call__(self, media: Media) -> Seen:
         """Raises what `plan_media` raises; a medium that cannot be decoded is a verdict."""
-        plan = plan_media(media, self.specs[media.kind], self.vision)
+        config = replace(self.cache, mode="prefer_preprocessed") if self.cache else NO_CACHE
+        files = known_files(config)
+        plan = plan_media(media, self.specs[media.kind], self.vision, files=files)
         if plan.cache_key in self.known:
             return Seen(plan=plan, verdict=self.known[plan.cache_key], decoded=False)
-        config = replace(self.cache, mode="prefer_preprocessed") if self.cache else NO_CACHE
-        cache = FrameCache.open(config, decode=self.decode)
+        cache = FrameCache.open(config, decode=self.decode or partial(decode, threads=1, files=files))
         try:
             verdict = Verdict(key=plan.cache_key, warnings=cache.load(plan).warnings)
         except DataError as error:
@@ -172,7 +177,7 @@ def check_data(
             report.add("error", "gold", sample, _without_place(error))
     media = dict.fromkeys(medium for sample in samples for medium in sample.media)
     seen: dict[Media, Seen | EasyVideoError] = {}
-    for outcome in run_all(work, media, workers=workers, deadline_s=deadline_s):
+    for outcome in tried_twice(partial(run_all, work, workers=workers, deadline_s=deadline_s), list(media)):
         seen[outcome.item] = _settled(outcome, verdicts, report)
     for sample in samples:
         plans = _plans(sample, seen, report)

@@ -16,6 +16,7 @@ from easyvideor1.extras import need
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.types import Sample
 from easyvideor1.video.cache import FrameCache
+from easyvideor1.video.known_files import known_files
 from easyvideor1.video.pool import DecodePool
 
 
@@ -57,7 +58,7 @@ def opened(config: RunConfig) -> Iterator[Parts]:
     rewards = RewardPool.from_config(
         config.reward, thinking=config.data.thinking, max_response_tokens=config.rollout.max_response_tokens
     )
-    with rewards, DecodePool(1, config.cache.deadline_s) as decoder:
+    with rewards, DecodePool(1, config.cache.deadline_s, files=known_files(config.cache)) as decoder:
         encoder = Encoder.from_pretrained(config.model.path)
         prepare = Preparer(
             encoder,

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import logging
 import os
 import re
+import stat
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +25,7 @@ from easyvideor1.config import CacheConfig
 from easyvideor1.errors import MediaError, MismatchError, RunError, UsageError
 from easyvideor1.jobs.locks import locked
 from easyvideor1.types import Clip, MediaPlan
+from easyvideor1.video.cache_size import cache_size, set_sizes
 from easyvideor1.video.clip_file import FORMAT, TEMP_SUFFIX, DamagedClip, read_tensors
 from easyvideor1.video.codecs import codec_named
 
@@ -33,8 +37,6 @@ TOUCH_EVERY_S = 60.0
 """A hit renews an entry's time of last use at most this often."""
 EVICT_TO_FRAC = 0.9
 """Eviction goes a little below the limit, so that it does not run at every write."""
-RESCAN_FRAC = 0.02
-"""Other processes write too: sizes are counted anew after writing this share of the limit."""
 ABANDONED_AFTER_S = 24 * 3600.0
 """Age at which a temporary file belongs to nobody."""
 
@@ -98,8 +100,6 @@ class FrameCache:
         self.counters = CacheCounters()
         self._decode = decode if decode is not None else _decode_here
         self._lock = threading.Lock()
-        self._size_bytes = 0
-        self._bytes_until_rescan = 0
 
     @classmethod
     def open(cls, config: CacheConfig, *, decode: Callable[[MediaPlan], Clip] | None = None) -> FrameCache:
@@ -131,7 +131,7 @@ class FrameCache:
         if self.mode == "realtime_only":
             return self._decoded(plan)
         path = self.path(plan)
-        clip, damage = self._stored(path)
+        clip, damage = self._stored(path, plan)
         if clip is not None:
             return clip
         if self.mode == "preprocessed_only":
@@ -143,7 +143,7 @@ class FrameCache:
                 "or set cache.mode to prefer_preprocessed",
             )
         with locked(self.dir / "locks" / path.name):
-            clip, _ = self._stored(path)  # another process may have stored it while this one waited
+            clip, _ = self._stored(path, plan)  # another process may have stored it while this one waited
             if clip is not None:
                 return clip
             if damage is not None:
@@ -151,7 +151,7 @@ class FrameCache:
             self._count(misses=1, rebuilt=int(damage is not None))
             return self._write(path, self._decoded(plan))
 
-    def _stored(self, path: Path) -> tuple[Clip | None, DamagedClip | None]:
+    def _stored(self, path: Path, plan: MediaPlan) -> tuple[Clip | None, DamagedClip | None]:
         """The clip of an entry, or what is wrong with it; (None, None) if there is none."""
         try:
             clip = self.codec.read(path)
@@ -159,6 +159,9 @@ class FrameCache:
             return None, None
         except DamagedClip as damage:
             return None, damage
+        if clip.frames.shape != _shape_of(plan):
+            shapes = f"{list(clip.frames.shape)}, planned {list(_shape_of(plan))}"
+            return None, DamagedClip(f"it holds frames {shapes}", where=str(path))
         self._count(hits=1, read_bytes=clip.frames.nbytes)
         _touch(path)
         return clip, None
@@ -169,7 +172,7 @@ class FrameCache:
             clip = self._decode(plan)
         finally:  # what fails has cost its time too
             self._count(decodes=1, decode_s=time.perf_counter() - started)
-        expected = (len(plan.times_s), 3, plan.height, plan.width)
+        expected = _shape_of(plan)
         if clip.frames.shape != expected:
             raise MismatchError(
                 f"planned frames {list(expected)}, decoded {list(clip.frames.shape)}", where=plan.media.name
@@ -181,6 +184,7 @@ class FrameCache:
         """Store a clip and give it back as the entry holds it (the same bytes that every later hit gives)."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            _clear_folder(path)
             written_bytes = self.codec.write(path, clip)
             clip = self.codec.read(path)
         except OSError as error:
@@ -189,25 +193,42 @@ class FrameCache:
                 raise RunError(f"{self.dir}: the disk of the frame cache is full ({remedy})") from error
             raise RunError(f"{path}: cannot write the frame cache: {error.strerror}") from error
         self._count(written_bytes=written_bytes)
-        self._make_room(written_bytes)
+        if self.max_bytes is not None:
+            self._make_room(path, written_bytes, max_bytes=self.max_bytes)
         return clip
 
-    def _make_room(self, written_bytes: int) -> None:
-        if self.max_bytes is None:
-            return
-        with self._lock:
-            self._size_bytes += written_bytes
-            self._bytes_until_rescan -= written_bytes
-            if self._size_bytes <= self.max_bytes and self._bytes_until_rescan > 0:
-                return
-            removed, self._size_bytes = evict(self.dir, max_bytes=self.max_bytes)
-            self._bytes_until_rescan = int(self.max_bytes * RESCAN_FRAC)
-        self._count(evicted=removed)
+    def _make_room(self, path: Path, written_bytes: int, *, max_bytes: int) -> None:
+        size = cache_size(self.dir.absolute())
+        try:
+            if size.add(path, written_bytes, limit_bytes=max_bytes) > max_bytes:
+                self._count(evicted=evict(self.dir, max_bytes=max_bytes, only_if=lambda: size.look() > max_bytes)[0])
+        except OSError as error:
+            raise RunError(f"{self.dir}: cannot keep the size of the frame cache: {error.strerror}") from error
 
     def _count(self, **amounts: float) -> None:
         with self._lock:
             for name, amount in amounts.items():
                 setattr(self.counters, name, getattr(self.counters, name) + amount)
+
+
+def _shape_of(plan: MediaPlan) -> tuple[int, int, int, int]:
+    return len(plan.times_s), 3, plan.height, plan.width
+
+
+def _clear_folder(path: Path) -> None:
+    """Make way for an entry where an empty folder has its name.
+
+    Raises:
+        RunError: it is not empty.
+    """
+    try:
+        path.rmdir()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        if not path.is_dir():
+            return
+        raise RunError(f"{path}: a folder stands where an entry of the frame cache belongs; remove it") from error
 
 
 def _check_folder(dir: Path) -> None:
@@ -218,23 +239,34 @@ def _check_folder(dir: Path) -> None:
 
 
 def entries(dir: str | Path) -> Iterator[Entry]:
-    """Every entry of a cache folder, in no particular order."""
-    for path in Path(dir).glob("??/*.safetensors"):
-        if not ENTRY_NAME.fullmatch(path.name):
-            continue
+    """Every entry of a cache folder, in no particular order; what is no file is none."""
+    for folder in Path(dir).glob("??"):
         try:
-            status = path.stat()
-        except FileNotFoundError:
-            continue  # removed by another process since it was listed
-        yield Entry(path=path, size_bytes=status.st_size, used_at_s=status.st_mtime)
+            found = list(os.scandir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        for item in found:
+            if not ENTRY_NAME.fullmatch(item.name):
+                continue
+            try:
+                status = item.stat()
+            except FileNotFoundError:
+                continue  # removed by another process since it was listed
+            if stat.S_ISREG(status.st_mode):
+                yield Entry(path=folder / item.name, size_bytes=status.st_size, used_at_s=status.st_mtime)
 
 
-def evict(dir: str | Path, *, max_bytes: int) -> tuple[int, int]:
+def evict(dir: str | Path, *, max_bytes: int, only_if: Callable[[], bool] = lambda: True) -> tuple[int, int]:
     """Remove the entries unused for longest if a cache is above its limit; returns (entries removed, bytes left).
 
     A clip that is mapped somewhere stays readable there: the file vanishes when its last reader is done.
+
+    Args:
+        only_if: asked once no other process is at it: it may have made room already. If not, (0, 0) is returned.
     """
     with locked(Path(dir) / "locks" / "evict"):
+        if not only_if():
+            return 0, 0
         stored = sorted(entries(dir), key=lambda entry: entry.used_at_s, reverse=True)
         size_bytes = sum(entry.size_bytes for entry in stored)
         removed = 0
@@ -246,13 +278,17 @@ def evict(dir: str | Path, *, max_bytes: int) -> tuple[int, int]:
                 size_bytes -= entry.size_bytes
                 removed += 1
             log.info("%s: removed %d cache entries, %d bytes left", dir, removed, size_bytes)
+        sizes: Counter[str] = Counter()
+        for entry in stored:
+            sizes[entry.path.parent.name] += entry.size_bytes
+        set_sizes(Path(dir), sizes)
     return removed, size_bytes
 
 
 def remove_abandoned(dir: str | Path) -> int:
     """Remove temporary files that killed writers left behind; returns how many."""
     removed = 0
-    for path in Path(dir).glob(f"??/.*{TEMP_SUFFIX}"):
+    for path in itertools.chain(Path(dir).glob(f"??/.*{TEMP_SUFFIX}"), Path(dir).glob(f"*/??/.*{TEMP_SUFFIX}")):
         with contextlib.suppress(FileNotFoundError):  # it got its name, or another process removed it
             if time.time() - path.stat().st_mtime > ABANDONED_AFTER_S:
                 path.unlink()

@@ -29,11 +29,14 @@ FORMAT = 1
 MAX_HEADER_BYTES = 16 << 20
 DATA_ALIGN_BYTES = 64
 TEMP_SUFFIX = ".tmp"
+UNREADABLE = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError, MemoryError)
+"""What reading a header raises that is not what it should be."""
+SHOWN_CHARS = 200
 DTYPES = {"U8": np.uint8, "I64": np.int64, "F64": np.float64}
 
 
 class DamagedClip(MediaError):
-    """A clip file is cut, changed or of another format."""
+    """A clip file is cut, changed, of another format, or cannot be read at all."""
 
 
 def write_clip(path: Path, clip: Clip, *, extra: Mapping[str, str] | None = None) -> int:
@@ -68,7 +71,7 @@ def read_clip(path: Path) -> Clip:
     tensors, metadata = read_tensors(path)
     if "frames" not in tensors:
         raise DamagedClip(f"it has no 'frames', only {sorted(tensors)}", where=str(path))
-    return clip_of(tensors["frames"], metadata)
+    return clip_of(tensors["frames"], metadata, where=str(path))
 
 
 def clip_metadata(clip: Clip) -> dict[str, str]:
@@ -82,20 +85,37 @@ def clip_metadata(clip: Clip) -> dict[str, str]:
     }
 
 
-def clip_of(frames: np.ndarray, metadata: Mapping[str, str]) -> Clip:
-    """Put frames and header text together again."""
-    return Clip(
-        frames=frames,
-        times_s=tuple(json.loads(metadata["times_s"])),
-        source_fps=json.loads(metadata["source_fps"]),
-        duration_s=json.loads(metadata["duration_s"]),
-        backend=metadata["backend"],
-        warnings=tuple(json.loads(metadata["warnings"])),
-    )
+def clip_of(frames: np.ndarray, metadata: Mapping[str, str], *, where: str) -> Clip:
+    """Put frames and header text together again.
+
+    Raises:
+        DamagedClip: the text is not that of a clip.
+    """
+    try:
+        clip = Clip(
+            frames=frames,
+            times_s=tuple(float(time_s) for time_s in json.loads(metadata["times_s"])),
+            source_fps=float(json.loads(metadata["source_fps"])),
+            duration_s=float(json.loads(metadata["duration_s"])),
+            backend=metadata["backend"],
+            warnings=tuple(str(text) for text in json.loads(metadata["warnings"])),
+        )
+    except UNREADABLE as error:
+        raise DamagedClip(f"its header is not that of a clip: {_told(error)}", where=where) from None
+    if frames.dtype != np.uint8 or frames.ndim != 4 or len(clip.times_s) != len(frames):
+        shape = f"{frames.dtype} {list(frames.shape)}"
+        raise DamagedClip(f"it holds {shape} and {len(clip.times_s)} times, not frames", where=where)
+    return clip
 
 
-def write_tensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> int:
-    """Write named arrays and text as safetensors, atomically and on disk when it returns; gives the size in bytes."""
+def write_tensors(
+    path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str], *, is_durable: bool = True
+) -> int:
+    """Write named arrays and text as safetensors, atomically; gives the size in bytes.
+
+    Args:
+        is_durable: it is on disk when the call returns; otherwise a power failure may leave a damaged file.
+    """
     stored = dict(metadata) | {"format": str(FORMAT)}
     entries: dict[str, Any] = {"__metadata__": stored | {"checksum": checksum(tensors, stored)}}
     names = {dtype: name for name, dtype in DTYPES.items()}
@@ -105,7 +125,7 @@ def write_tensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: Mappi
         entries[name] = {"dtype": names[array.dtype.type], "shape": list(array.shape), "data_offsets": [begin, end]}
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % DATA_ALIGN_BYTES)
-    with replaced_file(path) as file:
+    with replaced_file(path, is_durable=is_durable) as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for array in tensors.values():
             file.write(array.data.cast("B") if array.nbytes else b"")
@@ -124,15 +144,20 @@ def read_tensors(path: Path, *, verify: bool = True) -> tuple[dict[str, np.ndarr
         DamagedClip: see `read_clip`.
         FileNotFoundError: there is no such file.
     """
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size < 8:
-            raise DamagedClip(f"only {size} bytes", where=str(path))
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size < 8:
+                raise DamagedClip(f"only {size} bytes", where=str(path))
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError:
+        raise
+    except OSError as error:  # a folder, a link to itself, somebody else's file, a disk that fails
+        raise DamagedClip(f"it cannot be read: {error.strerror}", where=str(path)) from None
     try:
         tensors, metadata, end = _arrays(mapped)
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise DamagedClip(f"not a clip file, or cut: {error}", where=str(path)) from None
+    except UNREADABLE as error:
+        raise DamagedClip(f"not a clip file, or cut: {_told(error)}", where=str(path)) from None
     if end != size:
         raise DamagedClip(f"{size} bytes instead of {end}", where=str(path))
     if verify:
@@ -148,7 +173,7 @@ def _arrays(mapped: mmap.mmap) -> tuple[dict[str, np.ndarray], dict[str, str], i
     if length > min(MAX_HEADER_BYTES, len(mapped) - 8):
         raise ValueError(f"a header of {length} bytes in a file of {len(mapped)}")
     entries = json.loads(mapped[8 : 8 + length])
-    metadata = entries.pop("__metadata__")
+    metadata = {str(key): str(text) for key, text in entries.pop("__metadata__").items()}
     if metadata["format"] != str(FORMAT):
         raise ValueError(f"format {metadata['format']}, this version reads {FORMAT}")
     tensors, end = {}, 0
@@ -162,6 +187,10 @@ def _arrays(mapped: mmap.mmap) -> tuple[dict[str, np.ndarray], dict[str, str], i
     return tensors, metadata, 8 + length + end
 
 
+def _told(error: Exception) -> str:
+    return str(error)[:SHOWN_CHARS]
+
+
 def checksum(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> str:
     """XXH3-128 over the text and every array, so that no part of a file can change unseen."""
     digest = xxhash.xxh3_128(json.dumps(metadata, sort_keys=True).encode())
@@ -173,7 +202,7 @@ def checksum(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> 
 
 
 @contextlib.contextmanager
-def replaced_file(path: Path) -> Iterator[BinaryIO]:
+def replaced_file(path: Path, *, is_durable: bool = True) -> Iterator[BinaryIO]:
     """A file to write that takes the place of `path` at the end of the block, or vanishes if the block fails."""
     owner = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     temporary = path.with_name(f".{path.name}.{owner}{TEMP_SUFFIX}")
@@ -181,12 +210,14 @@ def replaced_file(path: Path) -> Iterator[BinaryIO]:
         with temporary.open("xb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if is_durable:
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:  # an interrupt too must not leave a half-written file
         temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if is_durable:
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -19,6 +19,7 @@ from easyvideor1.errors import UsageError
 from easyvideor1.extras import need
 from easyvideor1.types import Clip
 from easyvideor1.video.clip_file import (
+    UNREADABLE,
     DamagedClip,
     clip_metadata,
     clip_of,
@@ -27,6 +28,7 @@ from easyvideor1.video.clip_file import (
     write_clip,
     write_tensors,
 )
+from easyvideor1.video.stills import PILLOW_ERRORS
 
 ZSTD_LEVEL = 1
 """On residuals a higher level is slower and hardly smaller."""
@@ -72,7 +74,7 @@ class FramePacker(Protocol):
     def pack(self, frame: np.ndarray) -> bytes: ...
 
     def unpack(self, packed: memoryview, frame: np.ndarray) -> None:
-        """Fill `frame`, uint8 [C, H, W], with what was packed."""
+        """Fill `frame`, uint8 [C, H, W], with what was packed; ValueError where that is no frame of this size."""
         ...
 
 
@@ -97,13 +99,19 @@ class Packed:
         tensors, metadata = read_tensors(path)
         if metadata.get("codec") != self.name:
             raise DamagedClip(f"its codec is {metadata.get('codec')}, not {self.name}", where=str(path))
-        frames = np.empty(json.loads(metadata["shape"]), np.uint8)
-        ends = tensors["piece_ends"].tolist()
-        pieces = tensors["pieces"].data
-        for index, (start, end) in enumerate(itertools.pairwise([0, *ends])):
-            self.packer.unpack(pieces[start:end], frames[index])
+        try:
+            ends = tensors["piece_ends"].tolist()
+            pieces = tensors["pieces"].data
+            count, *frame_shape = json.loads(metadata["shape"])
+            if count != len(ends):
+                raise ValueError(f"{count} frames in {len(ends)} pieces")
+            frames = np.empty((count, *frame_shape), np.uint8)
+            for index, (start, end) in enumerate(itertools.pairwise([0, *ends])):
+                self.packer.unpack(pieces[start:end], frames[index])
+        except UNREADABLE as error:
+            raise DamagedClip(f"its frames cannot be unpacked: {error}", where=str(path)) from None
         frames.flags.writeable = False
-        return clip_of(frames, metadata)
+        return clip_of(frames, metadata, where=str(path))
 
 
 class Zstd:
@@ -124,7 +132,14 @@ class Zstd:
     def unpack(self, packed: memoryview, frame: np.ndarray) -> None:
         from easyvideor1.video.residuals import undo_differences  # compiled; only this codec pays for it
 
-        raw = _zstandard().ZstdDecompressor().decompress(packed, max_output_size=frame.nbytes)
+        library = _zstandard()
+        try:
+            size = library.frame_content_size(packed)
+            if size != frame.nbytes:  # it would be taken at its word
+                raise ValueError(f"a piece of {size} bytes instead of {frame.nbytes}")
+            raw = library.ZstdDecompressor().decompress(packed, max_output_size=frame.nbytes)
+        except library.ZstdError as error:
+            raise ValueError(str(error)) from None
         undo_differences(np.frombuffer(raw, np.uint8).reshape(frame.shape), frame)
 
 
@@ -141,8 +156,13 @@ class Jpeg:
         return buffer.getvalue()
 
     def unpack(self, packed: memoryview, frame: np.ndarray) -> None:
-        with Image.open(io.BytesIO(packed)) as picture:
-            frame[:] = np.asarray(picture).transpose(2, 0, 1)
+        try:
+            with Image.open(io.BytesIO(packed)) as picture:
+                if picture.size != frame.shape[:0:-1]:
+                    raise ValueError(f"a picture of {picture.size} instead of {frame.shape[:0:-1]}")
+                frame[:] = np.asarray(picture).transpose(2, 0, 1)
+        except PILLOW_ERRORS as error:
+            raise ValueError(str(error)) from None
 
 
 def codec_named(name: str) -> Codec:

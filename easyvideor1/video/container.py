@@ -1,4 +1,4 @@
-"""Video files opened with PyAV: their largest video stream, its frames from the start, which way up they are."""
+"""Video files opened with PyAV: their largest video stream, its frames from the start, the look of the first one."""
 
 from __future__ import annotations
 
@@ -13,20 +13,27 @@ from typing import Any, cast
 import av
 import av.container
 import av.error
+import av.video.codeccontext
 import av.video.stream
 import numpy as np
 
 from easyvideor1.errors import MediaError
-from easyvideor1.video.source import Source, first_bytes, remembered
+from easyvideor1.video.source import MOST_PIXELS, Source, first_bytes, remembered
 
+LIBRARY = f"av{av.__version__}"
+"""What reads files, and in which version."""
 ATTACHED_PICTURE = 1024
 """Bit of a stream's disposition: a cover, not a video."""
 PLAYLISTS = frozenset({"concat", "hls", "dash", "imf", "sdp"})
 """What they show is in other files, which may change, or be anywhere."""
+DECODERS_WITH_ALPHA = {"vp8": "libvpx", "vp9": "libvpx-vp9"}
+"""FFmpeg's own decoders leave the transparency of these codecs out."""
+MOST_STREAMS = 256
 MOST_FAILED_ENDS = 64
 """Times a decoder may fail to give its last frames: one for each frame it may hold; some fail without end."""
 
 VideoStream = av.video.stream.VideoStream
+Decoder = av.video.codeccontext.VideoCodecContext
 InputContainer = av.container.InputContainer
 
 
@@ -54,13 +61,12 @@ def opened(source: Source, *, is_header_enough: bool = False) -> Iterator[tuple[
 
 
 def _open(source: Source, options: dict[str, str]) -> InputContainer:
-    # "file:" keeps a colon in a name from being read as a protocol
-    file = io.BytesIO(source.data) if source.data is not None else f"file:{source.path}"
+    # also while frames are decoded to learn their format
+    limits = [{"max_pixels": str(MOST_PIXELS)}] * MOST_STREAMS
     try:
-        # metadata is often not UTF-8; nothing here depends on it
-        container = av.open(file, container_options=options, metadata_errors="ignore")  # pyright: ignore
-    except (av.error.FFmpegError, OSError) as error:
-        raise _unopened(source, error) from None
+        container = _opened_with(source, options, limits)
+    except ValueError:  # a format that tells its streams late (FLV, MPEG-PS) takes no limits for them
+        container = _opened_with(source, options, [])
     kind = container.format.name
     if kind in PLAYLISTS:
         container.close()
@@ -68,6 +74,24 @@ def _open(source: Source, options: dict[str, str]) -> InputContainer:
     if kind == "image2" or kind.endswith("_pipe"):  # the first goes by the name of the file
         container.close()
         raise MediaError(f"a picture of a kind that is no video ({kind})", where=source.name, remedy="make it a PNG")
+    return container
+
+
+def _opened_with(source: Source, options: dict[str, str], stream_options: list[dict[str, str]]) -> InputContainer:
+    # "file:" keeps a colon in a name from being read as a protocol
+    file = io.BytesIO(source.data) if source.data is not None else f"file:{source.path}"
+    try:
+        container = av.open(
+            file,
+            # by the name of the file, the first picture of a bare stream would be all there is
+            format="mjpeg" if source.content == "jpeg stream" else None,
+            container_options=options,
+            stream_options=cast(Any, stream_options),
+            # metadata is often not UTF-8; nothing here depends on it
+            metadata_errors="ignore",  # pyright: ignore
+        )
+    except (av.error.FFmpegError, OSError, MemoryError) as error:
+        raise _unopened(source, error) from None
     return cast(InputContainer, container)
 
 
@@ -102,19 +126,30 @@ def codec_name(stream: VideoStream) -> str:
     return stream.codec_context.name if stream.codec_context else "unknown"
 
 
-def be_strict(stream: VideoStream) -> None:
-    """Let the decoder fail on damage instead of covering it up."""
-    stream.codec_context.options = {"err_detect": "explode"}
+def decoder_of(stream: VideoStream, *, threads: int, is_strict: bool = False) -> Decoder:
+    """What decodes the packets of a stream, transparency included.
+
+    Args:
+        is_strict: let it fail on damage instead of covering it up.
+    """
+    decoder = stream.codec_context
+    if stream.metadata.get("alpha_mode") == "1" and decoder.name in DECODERS_WITH_ALPHA:
+        decoder = cast(Decoder, av.CodecContext.create(DECODERS_WITH_ALPHA[decoder.name], "r"))
+        decoder.extradata = stream.codec_context.extradata
+    decoder.options = {"max_pixels": str(MOST_PIXELS)} | ({"err_detect": "explode"} if is_strict else {})
+    decoder.thread_count = threads
+    return decoder
 
 
-def frames_from_start(container: InputContainer, stream: VideoStream, *, is_strict: bool) -> Iterator[av.VideoFrame]:
+def frames_from_start(
+    container: InputContainer, stream: VideoStream, decoder: Decoder, *, is_strict: bool
+) -> Iterator[av.VideoFrame]:
     """Every frame that decodes, in display order; packets that fail are stepped over.
 
     Args:
+        decoder: a fresh one of the stream.
         is_strict: leave out what may be wrong: damaged frames, and all that follow damage up to the next key frame.
     """
-    if is_strict:
-        be_strict(stream)
     packets = container.demux(stream)
     is_tainted = False
     num_failed_ends = 0
@@ -122,7 +157,7 @@ def frames_from_start(container: InputContainer, stream: VideoStream, *, is_stri
         packet = None
         try:
             packet = next(packets, None)
-            frames = stream.codec_context.decode(packet if packet is not None and packet.size else None)
+            frames = decoder.decode(packet if packet is not None and packet.size else None)
         except av.error.EOFError:
             return
         except av.error.InvalidDataError:
@@ -162,13 +197,30 @@ class Orientation:
 UPRIGHT = Orientation()
 
 
+@dataclass(frozen=True, slots=True)
+class FirstFrame:
+    """What the first frame that decodes says about all of them."""
+
+    orientation: Orientation = UPRIGHT
+    transfer: int = 2
+    """Code of its transfer function (ITU-T H.273); 2 is "unspecified"."""
+    has_alpha: bool = False
+
+
 @remembered(512)
-def first_orientation(source: Source) -> Orientation:
-    """The display matrix of the first frame that decodes; upright where there is none."""
+def first_frame(source: Source) -> FirstFrame:
+    """The look of the first frame that decodes; that of a plain one where there is none."""
     with opened(source) as (container, stream):
-        stream.codec_context.thread_count = 1
-        frame = next(frames_from_start(container, stream, is_strict=False), None)
-        return UPRIGHT if frame is None else orientation_of(frame)
+        decoder = decoder_of(stream, threads=1)
+        frame = next(frames_from_start(container, stream, decoder, is_strict=False), None)
+        if frame is None:
+            return FirstFrame()
+        return FirstFrame(orientation_of(frame), int(frame.color_trc), has_alpha(frame.format))
+
+
+def has_alpha(layout: av.VideoFormat) -> bool:
+    """Whether pixels of a format may be transparent."""
+    return layout.has_palette or any(component.is_alpha for component in layout.components)
 
 
 def orientation_of(frame: av.VideoFrame) -> Orientation:

@@ -8,6 +8,7 @@ Boxes by ISO/IEC 14496-12 (MOV is the same where it matters).
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -17,6 +18,8 @@ import numpy as np
 CONTAINERS = frozenset({b"trak", b"mdia", b"minf", b"stbl", b"edts"})
 MOST_INDEX_BYTES = 256 << 20
 """Above this the tables are not read."""
+MOST_TOP_BOXES = 1 << 20
+"""Of a file; a day in fragments of a second has a sixth of this."""
 Body = memoryview | bytes
 """The content of a box; not copied, so that boxes in boxes cost nothing."""
 IDENTITY_MATRIX = (1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)
@@ -38,24 +41,44 @@ class Index:
     """The `moov` box of a file."""
 
     def __init__(self, movie: dict[bytes, Body], tracks: list[dict[bytes, Body]], *, num_bytes: int) -> None:
-        self._movie, self._tracks, self._num_bytes = movie, tracks, num_bytes
+        self.movie, self.tracks, self._num_bytes = movie, tracks, num_bytes
+        """The leaves of the movie and of each track by kind."""
 
     @property
     def is_turned(self) -> bool:
         """Whether the movie, or any track, asks to be shown other than as it is stored."""
-        matrices = [_matrix(self._movie.get(b"mvhd", b""), at=36)]
-        matrices += [_matrix(track.get(b"tkhd", b""), at=40) for track in self._tracks]
+        matrices = [_matrix(self.movie.get(b"mvhd", b""), at=36)]
+        matrices += [_matrix(track.get(b"tkhd", b""), at=40) for track in self.tracks]
         return any(matrix not in (None, IDENTITY_MATRIX) for matrix in matrices)
+
+    def sample_boxes(self, track_id: int) -> dict[bytes, Body]:
+        """The boxes in the (first) description of a video track's frames."""
+        entry = self._track(track_id).get(b"stsd", b"")[8:]
+        # 8 bytes of head, 78 of fixed fields
+        return dict(boxes(entry[86 : int.from_bytes(entry[:4], "big")]))
+
+    def speeds(self, track_id: int) -> set[float]:
+        """The speeds at which the edit list plays a track; 0 holds a frame."""
+        table = self._track(track_id).get(b"elst", b"")
+        count = int.from_bytes(table[4:8], "big")
+        form = struct.Struct(">QqhH" if table[:1] == b"\1" else ">IihH")
+        rows = [form.unpack_from(table, at) for at in range(8, len(table) - form.size + 1, form.size)]
+        return {whole + part / (1 << 16) for _, media_time, whole, part in rows[:count] if media_time >= 0}
 
     def frames(self, track_id: int) -> FrameTable | None:
         """The frames of a track; None where its tables do not tell the whole story."""
-        if b"mvex" in self._movie:
+        if b"mvex" in self.movie:
             return None
-        tracks = [track for track in self._tracks if _track_id(track) == track_id]
+        track = self._track(track_id)
         try:
-            return self._frames(*tracks) if len(tracks) == 1 else None
+            return self._frames(track) if track else None
         except (ValueError, LookupError, struct.error):
             return None  # tables that are cut or contradict each other
+
+    def _track(self, track_id: int) -> dict[bytes, Body]:
+        """The leaves of a track; none where there is no such track, or more than one."""
+        tracks = [track for track in self.tracks if _track_id(track) == track_id]
+        return tracks[0] if len(tracks) == 1 else {}
 
     def _frames(self, track: dict[bytes, Body]) -> FrameTable | None:
         sizes = _sizes(track[b"stsz"], self._num_bytes)
@@ -87,29 +110,43 @@ class Index:
         edits = track[b"elst"]
         count = struct.unpack_from(">I", edits, 4)[0]
         duration, media_time, rate = struct.unpack_from(">QqI" if edits[0] else ">IiI", edits, 8)
-        seconds = duration / _clock(self._movie[b"mvhd"])
+        seconds = duration / _clock(self.movie[b"mvhd"])
         end = media_time + round(seconds * _clock(track[b"mdhd"]))
         return count == 1 and rate == 1 << 16 and media_time == shown[0] and (duration == 0 or end > shown[-1])
 
 
 def read_index(file: BinaryIO, num_bytes: int) -> Index | None:
     """The index of an MP4 file; None where it has none, or one too large to be true."""
-    for kind, start, end in _top_boxes(file, num_bytes):
+    for kind, start, end in top_boxes(file, num_bytes):
         if kind == b"moov":
             if end - start > MOST_INDEX_BYTES:
                 return None
             file.seek(start)
-            content = memoryview(file.read(end - start))
-            movie = {kind: body for kind, body in _boxes(content) if kind not in CONTAINERS}
-            tracks = [_flat(body) for kind, body in _boxes(content) if kind == b"trak"]
+            content = _plain(memoryview(file.read(end - start)))
+            movie = {kind: body for kind, body in boxes(content) if kind not in CONTAINERS}
+            tracks = [flat(body) for kind, body in boxes(content) if kind == b"trak"]
             return Index(movie, tracks, num_bytes=num_bytes)
     return None
 
 
-def _top_boxes(file: BinaryIO, num_bytes: int) -> Iterator[tuple[bytes, int, int]]:
+def _plain(movie: Body) -> Body:
+    """The content of a movie box, also where it is compressed (QuickTime File Format, "Compressed Movie Resources")."""
+    body = dict(boxes(dict(boxes(movie)).get(b"cmov", b""))).get(b"cmvd", b"")
+    if len(body) <= 4:
+        return movie
+    try:
+        content = zlib.decompressobj().decompress(body[4:], MOST_INDEX_BYTES)
+    except zlib.error:
+        return b""
+    return dict(boxes(content)).get(b"moov", b"")
+
+
+def top_boxes(file: BinaryIO, num_bytes: int) -> Iterator[tuple[bytes, int, int]]:
     """(kind, start of the content, end) of the boxes of a file."""
     start = 0
-    while start + 8 <= num_bytes:
+    for _ in range(MOST_TOP_BOXES):
+        if start + 8 > num_bytes:
+            return
         file.seek(start)
         head = file.read(16)
         if len(head) < 8:
@@ -125,7 +162,7 @@ def _top_boxes(file: BinaryIO, num_bytes: int) -> Iterator[tuple[bytes, int, int
         start = end
 
 
-def _boxes(content: Body) -> Iterator[tuple[bytes, Body]]:
+def boxes(content: Body) -> Iterator[tuple[bytes, Body]]:
     """(kind, content) of the boxes in a box."""
     start = 0
     while start + 8 <= len(content):
@@ -136,12 +173,12 @@ def _boxes(content: Body) -> Iterator[tuple[bytes, Body]]:
         start += size
 
 
-def _flat(track: Body) -> dict[bytes, Body]:
+def flat(track: Body) -> dict[bytes, Body]:
     """The leaves of a track, whose kinds never repeat in a sound file; the first counts."""
     leaves: dict[bytes, Body] = {}
     rest = [track]
     for content in rest:
-        for kind, body in _boxes(content):
+        for kind, body in boxes(content):
             if kind in CONTAINERS:
                 rest.append(body)
             else:

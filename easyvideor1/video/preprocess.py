@@ -6,23 +6,26 @@ are reused, and a half-written one never has its name.
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from easyvideor1.config import CacheConfig
-from easyvideor1.errors import RunError, UsageError
+from easyvideor1.errors import JobDied, RunError, UsageError
 from easyvideor1.jobs.pool import Outcome, naming
+from easyvideor1.jobs.worker import Item, Result
 from easyvideor1.types import Clip, FrameSpec, Media, MediaKind, MediaPlan, VisionSpec
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.decode import decode
+from easyvideor1.video.known_files import known_files
 from easyvideor1.video.sampling import plan_media
 from easyvideor1.video.source import local_path
 
-ONE_CORE_DECODE: Callable[[MediaPlan], Clip] = partial(decode, threads=1)
-"""For worker processes: there is one for each core already."""
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +49,15 @@ class StoreFrames:
     vision: VisionSpec
     cache: CacheConfig
     """Where to; its mode does not count."""
-    decode: Callable[[MediaPlan], Clip] = ONE_CORE_DECODE
+    decode: Callable[[MediaPlan], Clip] | None = None
+    """Makes the clip of a plan; None: `video.decode.decode` on one core."""
 
     def __call__(self, media: Media) -> Stored:
         """Make sure the frames of a medium are in the cache; errors as of `plan_media` and `FrameCache.load`."""
-        plan = plan_media(media, self.specs[media.kind], self.vision)
-        cache = FrameCache.open(replace(self.cache, mode="prefer_preprocessed"), decode=self.decode)
+        config = replace(self.cache, mode="prefer_preprocessed")
+        files = known_files(config)
+        plan = plan_media(media, self.specs[media.kind], self.vision, files=files)
+        cache = FrameCache.open(config, decode=self.decode or partial(decode, threads=1, files=files))
         warnings = plan.warnings
         if not cache.contains(plan):
             warnings = cache.load(plan).warnings
@@ -161,11 +167,36 @@ def _size(path: Path | None) -> int:
         return 0
 
 
+def tried_twice(
+    run: Callable[[Sequence[Item]], Generator[Outcome[Item, Result]]], items: Sequence[Item]
+) -> Generator[Outcome[Item, Result]]:
+    """The outcome of every item, as they come; those whose process died are tried once more at the end.
+
+    A process may have been killed for no fault of its file: by the kernel, where memory is short.
+
+    Args:
+        run: does the work on some items in processes that can be killed (`jobs.pool.run_all`).
+    """
+    died: list[Item] = []
+    with closing(run(items)) as outcomes:
+        for outcome in outcomes:
+            if isinstance(outcome.error, JobDied):
+                died.append(outcome.item)
+            else:
+                yield outcome
+    if died:
+        log.warning("the processes of %d files died; these are tried once more in fresh ones", len(died))
+        with closing(run(died)) as outcomes:
+            yield from outcomes
+
+
 def failure_row(job: Job, outcome: Outcome[Media, Stored]) -> dict[str, object]:
     """A line of failed.jsonl: the medium, why it failed, and the rows that need it."""
     return {
         "media": job.media.name,
         "kind": job.media.kind,
+        "start_s": job.media.start_s,
+        "end_s": job.media.end_s,
         "error": str(outcome.error),
         "wall_s": round(outcome.wall_s, 3),
         "rows": list(job.rows),

@@ -8,40 +8,38 @@ attempts to cover it up are used only where too little else is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from fractions import Fraction
-from typing import cast
 
 import av
 import av.error
-import av.filter
 import numpy as np
 
 from easyvideor1.errors import MediaError
 from easyvideor1.types import MediaPlan
 from easyvideor1.video.canvas import TIME_TOLERANCE_S, Canvas
-from easyvideor1.video.container import Orientation, be_strict, frames_from_start, opened
-from easyvideor1.video.packets import NO_TIME, Packets, scan
-from easyvideor1.video.sampling import video_header
+from easyvideor1.video.container import decoder_of, frames_from_start, opened
+from easyvideor1.video.known_files import Files
+from easyvideor1.video.packets import NO_TIME, Packets
+from easyvideor1.video.rgb import RgbConverter, deinterlaced
 from easyvideor1.video.source import Source
 
 NO_PACKET = -1
 NO_STRETCH = (-1, -1)
 
 
-def draw(source: Source, plan: MediaPlan, canvas: Canvas, *, threads: int) -> None:
+def draw(source: Source, plan: MediaPlan, canvas: Canvas, files: Files, *, threads: int) -> None:
     """Put the wanted frames of a video file on the canvas."""
-    header = video_header(plan.media, source)
+    header = files.header(source)
     if not _is_as_planned(plan, header.times_s):
         raise MediaError("the file is not the one that was planned", where=source.name, remedy="plan it again")
-    packets = _at_times(scan(source), header.times_s, source)
+    packets = _at_times(files.packets(source), header.times_s, source)
+    to_rgb = RgbConverter(header, is_mapped=plan.spec.tone_map)
     if packets.has_times and not packets.is_cut and not plan.spec.deinterlace:
-        _draw_jumping(source, packets, canvas, RgbConverter(header.orientation), threads=threads)
+        _draw_jumping(source, packets, canvas, to_rgb, threads=threads)
     if packets.has_times and canvas.missing:
-        _draw_from_start(source, packets, canvas, RgbConverter(header.orientation), threads=threads, is_strict=True)
+        _draw_from_start(source, packets, canvas, to_rgb, threads=threads, is_strict=True)
     if not packets.has_times or canvas.is_too_empty:
-        _draw_from_start(source, packets, canvas, RgbConverter(header.orientation), threads=threads, is_strict=False)
+        _draw_from_start(source, packets, canvas, to_rgb, threads=threads, is_strict=False)
 
 
 def _is_as_planned(plan: MediaPlan, times_s: np.ndarray) -> bool:
@@ -69,33 +67,44 @@ def _at_times(packets: Packets, times_s: np.ndarray, source: Source) -> Packets:
     return replace(packets, shown=np.where(is_there, packets.shown[places], NO_PACKET), times_s=times_s)
 
 
-def _by_time(packets: Packets, numbers: list[int]) -> dict[int, int]:
-    """Display time in stream units -> number, of the frames that there are."""
-    shown = {number: packets.shown[number] for number in numbers}
-    return {int(packets.pts[packet]): number for number, packet in shown.items() if packet != NO_PACKET}
+def _by_time(packets: Packets, numbers: list[int]) -> dict[int, list[int]]:
+    """Display time in stream units -> numbers of the frames there, of those times that are asked for.
+
+    Mostly one; of those that share a time, the decoder gives the first first.
+    """
+    is_there = packets.shown != NO_PACKET
+    there = np.flatnonzero(is_there)
+    stamps = packets.pts[packets.shown[there]]
+    asked = np.isin(stamps, packets.pts[packets.shown[[number for number in numbers if is_there[number]]]])
+    found: dict[int, list[int]] = {}
+    for stamp, number in zip(stamps[asked].tolist(), there[asked].tolist(), strict=True):
+        found.setdefault(stamp, []).append(number)
+    return found
 
 
 def _draw_jumping(source: Source, packets: Packets, canvas: Canvas, to_rgb: RgbConverter, *, threads: int) -> None:
     """Decode only the stretches between a key frame and the last frame wanted after it."""
-    wanted = _by_time(packets, canvas.missing)
+    by_time = _by_time(packets, canvas.missing)
+    # Which of two frames with the same time comes out can only be told by counting from the start.
+    wanted = {stamp: numbers[0] for stamp, numbers in by_time.items() if len(numbers) == 1}
     if not wanted:
         return
     stretches = iter(_stretches(packets, list(wanted.values())))
     start, stop = next(stretches)
     with opened(source) as (container, stream):
-        context = stream.codec_context
-        context.thread_type, context.thread_count = "AUTO", threads
-        be_strict(stream)
+        decoder = decoder_of(stream, threads=threads, is_strict=True)
+        decoder.thread_type = "AUTO"
         try:
+            stamps = packets.pts.tolist()
             for number, packet in enumerate(packet for packet in container.demux(stream) if packet.size):
-                if number < start or (packet.pts is not None and packet.pts < packets.pts[start]):
+                if number < start or NO_TIME < stamps[number] < stamps[start]:
                     continue  # not needed, or leans on pictures before the key frame (open GOP)
-                context.skip_frame = "DEFAULT" if packet.pts in wanted else "NONREF"
-                _draw(context.decode(packet), wanted, canvas, to_rgb)
+                decoder.skip_frame = "DEFAULT" if stamps[number] in wanted else "NONREF"
+                _draw(decoder.decode(packet), wanted, canvas, to_rgb)
                 if number < stop:
                     continue
-                _draw(context.decode(None), wanted, canvas, to_rgb)
-                context.flush_buffers()
+                _draw(decoder.decode(None), wanted, canvas, to_rgb)
+                decoder.flush_buffers()
                 start, stop = next(stretches, NO_STRETCH)
                 if (start, stop) == NO_STRETCH:
                     return
@@ -110,10 +119,11 @@ def _stretches(packets: Packets, numbers: list[int]) -> list[tuple[int, int]]:
     for packet in np.sort(packets.shown[numbers]):
         before = keys[(keys <= packet) & (packets.pts[keys] <= packets.pts[packet])]
         start = int(before[-1]) if len(before) else 0
+        end = packet + 1 if packets.is_second[packet + 1 : packet + 2].any() else packet
         if runs and start <= runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], int(packet))
+            runs[-1] = (runs[-1][0], int(end))
         else:
-            runs.append((start, int(packet)))
+            runs.append((start, int(end)))
     return runs
 
 
@@ -132,12 +142,15 @@ def _draw_from_start(
     by_time = _by_time(packets, canvas.missing)
     with opened(source) as (container, stream):
         # with one thread an error is reported for the packet that caused it
-        stream.codec_context.thread_count = 1 if is_strict else threads
-        frames = frames_from_start(container, stream, is_strict=is_strict)
+        decoder = decoder_of(stream, threads=1 if is_strict else threads, is_strict=is_strict)
+        frames = frames_from_start(container, stream, decoder, is_strict=is_strict)
         if canvas.plan.spec.deinterlace:
             frames = deinterlaced(frames)
         for count, frame in enumerate(frames):
-            number = by_time.get(frame.pts, -1) if packets.has_times and frame.pts is not None else count
+            number = count
+            if packets.has_times and frame.pts is not None:
+                here = by_time.get(frame.pts)
+                number = here.pop(0) if here else -1
             if number in missing:
                 to_rgb.draw(frame, number, canvas)
                 missing.discard(number)
@@ -145,70 +158,3 @@ def _draw_from_start(
                 break
     if packets.has_times and not is_strict:
         canvas.warnings.append("most of the stream is damaged; frames are what the decoder made of it")
-
-
-def deinterlaced(frames: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:
-    """The frames with both fields of interlaced ones at the time of the first (yadif); others pass as they are."""
-    graph: av.filter.Graph | None = None
-    base = Fraction(1)
-    for frame in frames:
-        if graph is None:
-            graph, base = _graph(frame, ("yadif", "mode=send_frame:deint=interlaced")), _clock(frame)
-        graph.vpush(frame)
-        yield from _pulled(graph, base)
-    if graph is not None:
-        graph.vpush(None)
-        yield from _pulled(graph, base)
-
-
-def _pulled(graph: av.filter.Graph, base: Fraction) -> Iterator[av.VideoFrame]:
-    """What a filter graph gives so far, on the clock it was fed with."""
-    while True:
-        try:
-            frame = graph.vpull()
-        except (av.error.BlockingIOError, av.error.EOFError):
-            return
-        if frame.pts is not None:
-            frame.pts, frame.time_base = round(frame.pts * _clock(frame) / base), base
-        yield frame
-
-
-def _graph(frame: av.VideoFrame, step: tuple[str, str]) -> av.filter.Graph:
-    """One filter, fed with frames like this one."""
-    graph = av.filter.Graph()
-    source = graph.add_buffer(
-        width=frame.width, height=frame.height, format=frame.format, time_base=_clock(frame), name="in"
-    )
-    to_step, sink = graph.add(*step), graph.add("buffersink")
-    source.link_to(to_step)
-    to_step.link_to(sink)
-    graph.configure()
-    return graph
-
-
-class RgbConverter:
-    """8-bit RGB as the ffmpeg program makes it: through a filter graph, which knows interlacing and bit depth."""
-
-    def __init__(self, orientation: Orientation) -> None:
-        # Of the whole file: asked of every frame, some would have none, and its side data keeps memory for long.
-        self.orientation = orientation
-        self.layout: tuple = ()
-        self.graph: av.filter.Graph | None = None
-
-    def draw(self, frame: av.VideoFrame, number: int, canvas: Canvas) -> None:
-        layout = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range)
-        if self.graph is None or layout != self.layout:
-            self.layout, self.graph = layout, _graph(frame, ("format", "rgb24"))
-        self.graph.vpush(frame)
-        rgb = self.graph.vpull()
-        plane = rgb.planes[0]
-        lines = np.frombuffer(memoryview(cast(bytes, plane)), np.uint8).reshape(-1, plane.line_size)[: rgb.height]
-        if self.orientation == Orientation():
-            canvas.put(number, lines, width=rgb.width)
-        else:
-            pixels = lines[:, : 3 * rgb.width].reshape(rgb.height, rgb.width, 3)
-            canvas.put(number, np.ascontiguousarray(self.orientation.apply(pixels)))
-
-
-def _clock(frame: av.VideoFrame) -> Fraction:
-    return frame.time_base or Fraction(1, 1000)

@@ -23,10 +23,12 @@ import numpy as np
 
 from easyvideor1.errors import MediaError, UsageError
 from easyvideor1.types import FrameSpec, Media, MediaPlan, VisionSpec
-from easyvideor1.video.probe import Header, probe
+from easyvideor1.video.known_files import FRESH, Files
+from easyvideor1.video.probe import Header
 from easyvideor1.video.resize import RESIZE_RULE
 from easyvideor1.video.source import Source, identity, locate
-from easyvideor1.video.stills import animation_delays_s, picture_header
+from easyvideor1.video.stills import picture_header
+from easyvideor1.video.tone_map import TONE_RULE
 
 DECODER_RULE = "pyav-2"
 """Part of the cache key; count it up when decoding gives other pixels or times for some file."""
@@ -82,8 +84,11 @@ def vision_spec(config: Mapping[str, Any], preprocessor: Mapping[str, Any] | Non
     )
 
 
-def plan_media(media: Media, spec: FrameSpec, vision: VisionSpec) -> MediaPlan:
+def plan_media(media: Media, spec: FrameSpec, vision: VisionSpec, *, files: Files = FRESH) -> MediaPlan:
     """What of a medium will be seen.
+
+    Args:
+        files: who is asked about a video file; `KnownFiles` remembers the answers on disk.
 
     Raises:
         MediaError: it cannot be read or is not what it should be; the message names it.
@@ -92,7 +97,7 @@ def plan_media(media: Media, spec: FrameSpec, vision: VisionSpec) -> MediaPlan:
     located = locate(media)
     if media.kind == "image":
         return _plan_image(media, located, spec, vision)
-    header = video_header(media, located)
+    header = video_header(media, located, files)
     first, last, origin_s, notes = _clip_range(media, header)
     clip_times_s = header.times_s[first : last + 1]
     count = num_frames(
@@ -109,7 +114,7 @@ def plan_media(media: Media, spec: FrameSpec, vision: VisionSpec) -> MediaPlan:
     whole_clip = media.start_s is None and media.end_s is None
     return _plan(
         media,
-        located,
+        content_digest(located, files),
         spec,
         vision,
         times_s=tuple(max(0.0, float(time)) for time in header.times_s[numbers] - origin_s),
@@ -117,8 +122,15 @@ def plan_media(media: Media, spec: FrameSpec, vision: VisionSpec) -> MediaPlan:
         size=(height, width),
         source_fps=header.source_fps,
         duration_s=header.duration_s if whole_clip else _clip_duration_s(media, header, origin_s),
-        warnings=header.warnings + notes,
+        treatment=header.treatment + ((TONE_RULE,) if header.hdr and spec.tone_map else ()),
+        warnings=header.warnings + (() if spec.tone_map else _about_hdr(header)) + notes,
     )
+
+
+def _about_hdr(header: Header) -> tuple[str, ...]:
+    if not header.hdr:
+        return ()
+    return (f"high dynamic range ({header.hdr}), shown as it is: pale and flat; tone_map makes it look right",)
 
 
 def _plan_image(media: Media, located: Source | tuple[Source, ...], spec: FrameSpec, vision: VisionSpec) -> MediaPlan:
@@ -129,7 +141,7 @@ def _plan_image(media: Media, located: Source | tuple[Source, ...], spec: FrameS
     notes = ("an animation, taken as an image: only its first frame is seen",) if picture.num_frames > 1 else ()
     return _plan(
         media,
-        located,
+        content_digest(located),
         spec,
         vision,
         times_s=(0.0,),
@@ -143,7 +155,7 @@ def _plan_image(media: Media, located: Source | tuple[Source, ...], spec: FrameS
 
 def _plan(
     media: Media,
-    located: Source | tuple[Source, ...],
+    content: str,
     spec: FrameSpec,
     vision: VisionSpec,
     *,
@@ -152,6 +164,7 @@ def _plan(
     size: tuple[int, int],
     source_fps: float,
     duration_s: float,
+    treatment: tuple[str, ...] = (),
     warnings: tuple[str, ...],
 ) -> MediaPlan:
     grid = (math.ceil(len(times_s) / vision.temporal_patch), size[0] // vision.patch_px, size[1] // vision.patch_px)
@@ -166,34 +179,19 @@ def _plan(
         frame_numbers=frame_numbers,
         source_fps=source_fps,
         duration_s=duration_s,
-        cache_key=cache_key(media, located, spec, vision),
-        content=content_digest(located),
+        cache_key=cache_key(media, content, spec, vision, treatment=treatment),
+        content=content,
         warnings=warnings,
     )
 
 
-def video_header(media: Media, located: Source | tuple[Source, ...]) -> Header:
+def video_header(media: Media, located: Source | tuple[Source, ...], files: Files = FRESH) -> Header:
     """Times and size of a video: of a file, an animated picture, or a list of frames."""
     if isinstance(located, tuple):
         return _list_header(media, located)
     if media.fps is not None or media.times_s is not None:
         raise MediaError("a video file has its own times; fps and times_s are for lists of frames", where=media.name)
-    if located.content != "picture":
-        return probe(located)
-    picture = picture_header(located)
-    if picture.num_frames == 1:
-        delays_s, note = (1.0,), "a still picture, taken as a video of one frame"
-    else:
-        delays_s, note = animation_delays_s(located), f"animated {picture.format}, read with Pillow"
-    times_s = np.concatenate([[0.0], np.cumsum(delays_s)[:-1]])
-    return Header(
-        width=picture.width,
-        height=picture.height,
-        times_s=times_s,
-        duration_s=sum(delays_s),
-        source_fps=len(delays_s) / sum(delays_s),
-        warnings=(note,),
-    )
+    return files.header(located)
 
 
 def _list_header(media: Media, pictures: tuple[Source, ...]) -> Header:
@@ -380,18 +378,30 @@ def _nearest(side: int, factor: int) -> int:
     return max(factor, round(side / factor) * factor)
 
 
-def content_digest(located: Source | tuple[Source, ...]) -> str:
+def content_digest(located: Source | tuple[Source, ...], files: Files = FRESH) -> str:
     """Hex digest that changes when the content of a file, or of one of several, does."""
     if not isinstance(located, tuple):
-        return identity(located)
+        return files.identity(located)
     return hashlib.sha256(" ".join(identity(source) for source in located).encode()).hexdigest()
 
 
-def cache_key(media: Media, located: Source | tuple[Source, ...], spec: FrameSpec, vision: VisionSpec) -> str:
-    """Hex digest of everything the frames depend on, and of nothing else."""
+def cache_key(
+    media: Media,
+    content: str,
+    spec: FrameSpec,
+    vision: VisionSpec,
+    *,
+    treatment: tuple[str, ...] = (),
+) -> str:
+    """Hex digest of everything the frames depend on, and of nothing else.
+
+    Args:
+        content: as of `content_digest`.
+        treatment: what is done about this medium that is not done about a plain one.
+    """
     is_video = media.kind == "video"
     parts = {
-        "content": content_digest(located),
+        "content": content,
         "kind": media.kind,
         "clip": [media.start_s, media.end_s] if is_video else None,
         "times": [media.fps, media.times_s] if is_video else None,
@@ -399,7 +409,7 @@ def cache_key(media: Media, located: Source | tuple[Source, ...], spec: FrameSpe
         "decoder": [spec.backend, spec.deinterlace] if is_video else None,
         "pixels": [spec.min_pixels, spec.max_pixels],
         "factor": [vision.factor_px, vision.temporal_patch if is_video else 1],
-        "rules": [DECODER_RULE, RESIZE_RULE],
+        "rules": [DECODER_RULE, RESIZE_RULE, *treatment],
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from easyvideor1.errors import MediaError
 from easyvideor1.types import Media
+from easyvideor1.video.jpeg_stream import is_jpeg_stream
 
 PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".avif"})
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(//|[^,]*;base64,)")
@@ -25,7 +26,14 @@ WHOLE_HASH_BYTES = 2 << 20
 BLOCK_BYTES = 64 << 10
 NUM_BLOCKS = 16
 
-Container = Literal["video", "gif", "picture"]
+MOST_PIXELS = 1 << 27
+"""Larger pictures (above 134 megapixels) are refused from their header, in videos too: a file of a few kilobytes can
+claim any size, and its pixels would fill the memory."""
+
+MOST_JPEG_BYTES = 64 << 20
+"""A second picture is looked for up to here."""
+
+Container = Literal["video", "gif", "picture", "jpeg stream"]
 Result = TypeVar("Result")
 
 
@@ -39,6 +47,18 @@ class Source:
     data: bytes | None
     num_bytes: int
     mtime_ns: int
+    place: tuple[int, int, int] = (0, 0, 0)
+    """Device, inode and time of the last change of anything about it, ns: another file in its place has another."""
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the file that lies there now is the one that was found, untouched."""
+        if self.path is None:
+            return True
+        try:
+            return _place_of(os.stat(self.path)) == (self.num_bytes, self.mtime_ns, self.place)
+        except OSError:
+            return False
 
     def open(self) -> BinaryIO:
         if self.data is not None:
@@ -59,8 +79,10 @@ class Source:
         head = self.head(16)
         if head.startswith((b"GIF87a", b"GIF89a")):
             return "gif"
+        if head.startswith(b"\xff\xd8\xff"):
+            return "jpeg stream" if _holds_more_jpegs(self) else "picture"
         is_picture = (
-            head.startswith((b"\xff\xd8\xff", b"\x89PNG\r\n", b"BM", b"II*\0", b"MM\0*", b"P5\n", b"P6\n"))
+            head.startswith((b"\x89PNG\r\n", b"BM", b"II*\0", b"MM\0*", b"P5\n", b"P6\n"))
             or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
             or head[4:12] in (b"ftypavif", b"ftypavis", b"ftypheic", b"ftypmif1")
         )
@@ -123,6 +145,11 @@ def identity(source: Source) -> str:
     return digest.hexdigest()
 
 
+@remembered(4096)
+def _holds_more_jpegs(source: Source) -> bool:
+    return is_jpeg_stream(source.head(MOST_JPEG_BYTES))
+
+
 def first_bytes(source: Source) -> str:
     """The start of a file in a form that fits a message."""
     return repr(source.head(40))
@@ -154,7 +181,12 @@ def _locate_file(address: str) -> Source:
         raise MediaError("not a regular file", where=address)
     if status.st_size == 0:
         raise MediaError("empty file, size 0 bytes", where=address, remedy="download it again")
-    return Source(name=address, path=str(path), data=None, num_bytes=status.st_size, mtime_ns=status.st_mtime_ns)
+    num_bytes, mtime_ns, place = _place_of(status)
+    return Source(name=address, path=str(path), data=None, num_bytes=num_bytes, mtime_ns=mtime_ns, place=place)
+
+
+def _place_of(status: os.stat_result) -> tuple[int, int, tuple[int, int, int]]:
+    return status.st_size, status.st_mtime_ns, (status.st_dev, status.st_ino, status.st_ctime_ns)
 
 
 def is_address(path: str) -> bool:

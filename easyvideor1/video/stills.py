@@ -1,4 +1,5 @@
-"""Pictures through Pillow: single images, frames of a list, animated WebP and PNG; always upright, always RGB."""
+"""Pictures through Pillow: single images, frames of a list, animated WebP and PNG; always upright, always RGB, on white
+where they are transparent."""
 
 from __future__ import annotations
 
@@ -13,9 +14,14 @@ import numpy as np
 from PIL import Image, ImageOps, ImageSequence, UnidentifiedImageError
 
 from easyvideor1.errors import MediaError
-from easyvideor1.video.source import Source, first_bytes, remembered
+from easyvideor1.video.source import MOST_PIXELS, Source, first_bytes, remembered
 
 EXIF_ORIENTATION = 0x0112
+STRIP_ROWS = 256
+"""A large picture is converted piece by piece, so that it is in memory twice and not five times."""
+SHORTEST_DELAY_MS = 10
+BROWSER_DELAY_MS = 100
+"""A frame that asks for the shortest delay or less is shown this long, as browsers do: nobody means what it says."""
 PILLOW_ERRORS = (
     OSError, SyntaxError, ValueError, TypeError, EOFError, RuntimeError, LookupError, ArithmeticError, struct.error,
     Image.DecompressionBombError,
@@ -62,14 +68,26 @@ def read_picture(source: Source) -> np.ndarray:
 
 
 @remembered(256)
-def animation_delays_s(source: Source) -> tuple[float, ...]:
-    """How long each frame of an animated picture is shown; browsers show a frame of delay 0 for 0.1 s."""
-    delays_ms = []
+def animation_delays_s(source: Source) -> tuple[tuple[float, ...], bool]:
+    """How long each frame of an animated picture is shown, and whether some are shown longer than they ask for."""
+    delays_ms: list[float] = []
     with _opened(source) as image:
         for frame in _shown(image):
             frame.load()  # WebP and AVIF tell the delay of a frame only with its pixels
             delays_ms.append(frame.info.get("duration", 0))
-    return tuple((delay or 100) / 1000 for delay in delays_ms)
+    is_slowed = any(0 < delay <= SHORTEST_DELAY_MS for delay in delays_ms)
+    delays_ms = [delay if delay > SHORTEST_DELAY_MS else BROWSER_DELAY_MS for delay in delays_ms]
+    return tuple(delay / 1000 for delay in delays_ms), is_slowed
+
+
+def on_white(pixels: np.ndarray) -> np.ndarray:
+    """uint8 [H, W, 3] of uint8 [H, W, 4], whose last channel is opacity; rounded as Pillow's `alpha_composite` does."""
+    opacity = pixels[..., 3:].astype(np.uint16)
+    blend = pixels[..., :3] * opacity
+    blend += 255 * (255 - opacity) + 128
+    blend += blend >> 8
+    blend >>= 8
+    return blend.astype(np.uint8)
 
 
 def read_animation(source: Source, wanted: frozenset[int]) -> Iterator[tuple[int, np.ndarray]]:
@@ -95,7 +113,13 @@ def _opened(source: Source) -> Iterator[Image.Image]:
         with warnings.catch_warnings(), source.open() as file:
             warnings.simplefilter("ignore")
             with Image.open(file) as image:
+                if image.width * image.height > MOST_PIXELS:
+                    raise Image.DecompressionBombError(f"{image.width}x{image.height} pixels")
                 yield image
+    except Image.DecompressionBombError as error:
+        raise MediaError(
+            f"{error}: pictures above {MOST_PIXELS} pixels are refused", where=source.name, remedy="make it smaller"
+        ) from None
     except PILLOW_ERRORS as error:
         problem = "of no known format" if isinstance(error, UnidentifiedImageError) else str(error)
         start = first_bytes(source)
@@ -110,13 +134,21 @@ def _opened(source: Source) -> Iterator[Image.Image]:
 def _upright_rgb(image: Image.Image) -> np.ndarray:
     if image.mode == "F":
         raise ValueError("floating-point pixels have no known range")
+    image.load()
+    if image.getexif().get(EXIF_ORIENTATION, 1) != 1:
+        image = ImageOps.exif_transpose(image)
+    rgb = np.empty((image.height, image.width, 3), np.uint8)
+    for top in range(0, image.height, STRIP_ROWS):
+        bottom = min(top + STRIP_ROWS, image.height)
+        rgb[top:bottom] = _strip_rgb(image.crop((0, top, image.width, bottom)))
+    return rgb
+
+
+def _strip_rgb(image: Image.Image) -> np.ndarray:
     if image.mode.startswith("I;16") or image.mode == "I":
         # Pillow would clip 16-bit grey at 255 instead of scaling it.
         grey = np.asarray(image, dtype=np.float32) / 257.0
-        image = Image.fromarray(np.clip(np.rint(grey), 0, 255).astype(np.uint8))
-    image = ImageOps.exif_transpose(image)
+        return np.clip(np.rint(grey), 0, 255).astype(np.uint8)[..., None]
     if image.has_transparency_data:
-        image = image.convert("RGBA")
-        white = Image.new("RGBA", image.size, (255, 255, 255, 255))
-        image = Image.alpha_composite(white, image)
-    return np.ascontiguousarray(image.convert("RGB"))
+        return on_white(np.asarray(image.convert("RGBA")))
+    return np.asarray(image.convert("RGB"))

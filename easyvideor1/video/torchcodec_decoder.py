@@ -14,8 +14,9 @@ import numpy as np
 from easyvideor1.errors import MediaError, UsageError
 from easyvideor1.types import MediaPlan
 from easyvideor1.video.canvas import TIME_TOLERANCE_S, Canvas
-from easyvideor1.video.container import first_orientation, opened
-from easyvideor1.video.packets import scan
+from easyvideor1.video.container import opened
+from easyvideor1.video.container_notes import WHOLE
+from easyvideor1.video.known_files import Files
 from easyvideor1.video.source import Source
 
 REMEDY = "use backend pyav"
@@ -23,15 +24,17 @@ FRAMES_AT_ONCE = 4
 """At native size in memory."""
 
 
-def draw(source: Source, plan: MediaPlan, canvas: Canvas, *, threads: int) -> None:
+def draw(source: Source, plan: MediaPlan, canvas: Canvas, files: Files, *, threads: int) -> None:
     """Put the wanted frames of a video file on the canvas.
 
     Raises:
         MediaError: torchcodec cannot read the file, or gives frames of other times than planned.
-        UsageError: it is not installed, or does not find FFmpeg; or the plan asks for deinterlacing.
+        UsageError: it is not installed, or does not find FFmpeg; or the plan asks for what it cannot do.
     """
     if plan.spec.deinterlace:
         raise UsageError("backend torchcodec cannot deinterlace; use backend pyav")
+    if plan.spec.tone_map:
+        raise UsageError("backend torchcodec cannot tone-map; use backend pyav")
     try:
         from torchcodec.decoders import VideoDecoder  # pyright: ignore[reportMissingImports]
     except (ImportError, RuntimeError) as error:
@@ -40,12 +43,17 @@ def draw(source: Source, plan: MediaPlan, canvas: Canvas, *, threads: int) -> No
             f"backend torchcodec does not load ({problem}); install the torchcodec that fits your torch, "
             "and FFmpeg with its libraries, or use backend pyav"
         ) from None
-    packets = scan(source)
+    packets = files.packets(source)
     if not packets.has_times:
         raise MediaError(
             "its packets carry no display times; torchcodec would guess them", where=source.name, remedy=REMEDY
         )
-    if first_orientation(source).is_mirrored:
+    header = files.header(source)
+    if header.has_alpha:
+        raise MediaError("it has transparency, which torchcodec leaves out", where=source.name, remedy=REMEDY)
+    if header.crop != WHOLE:
+        raise MediaError("its container crops it, which torchcodec does not do", where=source.name, remedy=REMEDY)
+    if header.orientation.is_mirrored:
         raise MediaError("it is to be shown mirrored, which torchcodec does not do", where=source.name, remedy=REMEDY)
     with opened(source) as (_, stream):
         stream_index, base = stream.index, cast(Fraction, stream.time_base)

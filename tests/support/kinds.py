@@ -197,6 +197,65 @@ def filtered(source: Make, name: str, rule: str) -> Make:
     return make
 
 
+def turned_hevc(name: str) -> Make:
+    """Stored turned clockwise, with a display orientation message (ITU-T H.265, D.2.17) before each picture."""
+
+    def make(folder: Path) -> Path:
+        pictures = (np.rot90(numbered(number), -1) for number in range(20))
+        plain = write_clip(folder / f"plain_{name}", pictures, codec="libx265", codec_options=X265)
+        # not cancelled, not mirrored, a quarter turn of 2 ** 16 anti-clockwise, until further notice; rest of the byte
+        bits = f"{0b000:03b}{1 << 14:016b}1" + "1000"
+        payload = int(bits, 2).to_bytes(3, "big")
+        message = bytes([39 << 1, 1, 47, len(payload)]) + payload + b"\x80"
+        path = folder / name
+        with av.open(str(plain)) as reader, av.open(str(path), "w") as writer:
+            stream = writer.add_stream_from_template(reader.streams.video[0])
+            for packet in reader.demux(video=0):
+                if packet.size:
+                    changed = av.Packet(len(message).to_bytes(4, "big") + message + bytes(packet))
+                    changed.pts, changed.dts, changed.time_base = packet.pts, packet.dts, packet.time_base
+                    changed.duration, changed.is_keyframe, changed.stream = packet.duration, packet.is_keyframe, stream
+                    writer.mux(changed)
+        return path
+
+    return make
+
+
+def with_stamps(source: Make, name: str, changes: dict[int, int]) -> Make:
+    """The same packets in Matroska, some (by their place in the file) with another display time in ms."""
+
+    def make(folder: Path) -> Path:
+        path = folder / name
+        with av.open(str(source(folder))) as reader, av.open(str(path), "w") as writer:
+            stream = writer.add_stream_from_template(reader.streams.video[0])
+            for place, packet in enumerate(packet for packet in reader.demux(video=0) if packet.size):
+                packet.stream = stream
+                if place in changes:
+                    packet.pts = round(Fraction(changes[place], 1000) / packet.time_base)
+                packet.dts = place  # in order, and before all display times
+                writer.mux(packet)
+        return path
+
+    return make
+
+
+def jpeg_stream(name: str, *, part: bytes = b"") -> Make:
+    """JPEG pictures one after the other, `part` before each."""
+
+    def make(folder: Path) -> Path:
+        path = folder / name
+        pictures = []
+        for number in range(30):
+            buffer = io.BytesIO()
+            Image.fromarray(numbered(number)).save(buffer, "JPEG", quality=95)
+            head = part and part + b"Content-Length: %d\r\n\r\n" % len(buffer.getvalue())
+            pictures.append(head + buffer.getvalue() + (b"\r\n" if part else b""))
+        path.write_bytes(b"".join(pictures))
+        return path
+
+    return make
+
+
 def joined(first: Make, second: Make, name: str) -> Make:
     """One file after the other, as recorders and download programs join the pieces of a transport stream."""
 
@@ -420,6 +479,14 @@ TIMES = [
         times_s=(0.0, 0.5, 1.1, 1.6, 2.1, 2.7, 3.2, 3.8, 4.3, 4.8, 5.4, 5.9),
     ),
     Kind(name="a time twice", make=stamped("twice.mkv", [*range(0, 1000, 100), 900, *range(1100, 2000, 100)])),
+    Kind(
+        name="one time twice among uneven ones",
+        make=with_stamps(
+            timed("t0.mkv", [0, 200, 500, 600, 700, 1600, 1700, 2900], codec="libx264"), "t.mkv", {4: 600}
+        ),
+        times_s=(0.0, 0.6, 1.1, 1.6, 1.7, 2.9),  # the doubled 0.6 goes half-way to the next, 1.6
+        number=lambda t: 7 if 1.0 < t < 1.2 else 10 * t,
+    ),
     Kind(name="no time moves", make=stamped("still.mkv", [0] * 20)),
     Kind(name="times below 0", make=stamped("below.mkv", list(range(-1000, 1000, 100)))),
     Kind(
@@ -435,6 +502,35 @@ TIMES = [
         number=lambda t: 12 + 10 * t,
     ),
     Kind(name="gif", make=animation("a.gif", 100), times_s=(0.0, 0.6, 1.3, 1.9)),
+    Kind(name="gif as fast as can be", make=animation("fast.gif", 10), times_s=(0.0, 0.6, 1.3, 1.9)),
+    Kind(
+        name="gif at the highest rate there is",
+        make=animation("20ms.gif", 20),
+        number=lambda t: 50 * t,
+        times_s=(0.0, 0.12, 0.26, 0.38),
+    ),
+    Kind(
+        name="webp as fast as can be",
+        make=animation("fast.webp", 10, lossless=True),
+        verdict="warn",
+        says="animated WEBP",
+        times_s=(0.0, 0.6, 1.3, 1.9),
+    ),
+    Kind(
+        name="webp a little slower",
+        make=animation("11ms.webp", 11, lossless=True),
+        verdict="warn",
+        says="animated WEBP",
+        number=lambda t: t / 0.011,
+        times_s=(0.0, 0.066, 0.143, 0.209),
+    ),
+    Kind(
+        name="animated png as fast as can be",
+        make=animation("fast.png", 5),
+        verdict="warn",
+        says="animated PNG",
+        times_s=(0.0, 0.6, 1.3, 1.9),
+    ),
     Kind(
         name="uneven gif",
         make=animation("b.gif", [100, 100, 100, 700, 100, 900]),
@@ -491,6 +587,17 @@ SHAPES = [
         ),
         is_upright=False,
     ),
+    Kind(
+        name="turned by the stream, MP4",
+        make=filtered(
+            clip("sei2.mp4", width=64, height=96, codec_options=X264),
+            "sei3.mp4",
+            "h264_metadata=display_orientation=insert:rotate=90",
+        ),
+        is_upright=False,
+    ),
+    Kind(name="turned by the stream, HEVC in MP4", make=turned_hevc("sei.mp4")),
+    Kind(name="turned by the stream, HEVC in Matroska", make=turned_hevc("sei.mkv")),
     Kind(name="odd size", make=clip("odd.mp4", width=97, height=65, pix_fmt="yuv444p")),
     Kind(
         name="tiny",
@@ -599,6 +706,27 @@ NAMES = [
         times_s=(0.0,),
     ),
     Kind(name="jpeg", make=still("p.jpg", "JPEG"), verdict="warn", says="still picture", times_s=(0.0,)),
+    Kind(
+        name="motion jpeg, bare",
+        make=jpeg_stream("bare.mjpeg"),
+        verdict="warn",
+        says="tells no times; 25 per second",
+        number=lambda t: 25 * t,
+    ),
+    Kind(
+        name="motion jpeg named jpg",
+        make=jpeg_stream("bare.jpg"),
+        verdict="warn",
+        says="tells no times; 25 per second",
+        number=lambda t: 25 * t,
+    ),
+    Kind(
+        name="motion jpeg of a web camera",
+        make=jpeg_stream("web.mjpg", part=b"--next\r\nContent-Type: image/jpeg\r\n"),
+        verdict="warn",
+        says="tells no times; 25 per second",
+        number=lambda t: 25 * t,
+    ),
     Kind(
         name="jpeg 2000", make=picture_with("p.jp2"), verdict="error", says="j2k_pipe|a picture of a kind", number=None
     ),

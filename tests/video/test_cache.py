@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from easyvideor1.jobs.locks import locked
 from easyvideor1.types import Clip, FrameSpec, Media, MediaPlan
 from easyvideor1.video import cache as cache_module
 from easyvideor1.video.cache import FrameCache, entries, evict
-from easyvideor1.video.clip_file import DamagedClip, read_clip, write_clip
+from easyvideor1.video.clip_file import DamagedClip, read_clip, write_clip, write_tensors
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -152,6 +153,9 @@ def test_an_unknown_mode_or_codec_is_wrong_usage(tmp_path):
 
 
 def damage(path: Path, how: str) -> None:
+    if how in ODD:
+        ODD[how](path)
+        return
     content = bytearray(path.read_bytes())
     if how == "cut":
         content = content[:-100]
@@ -168,7 +172,34 @@ def damage(path: Path, how: str) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("how", ["cut", "empty", "zero block", "one bit of a pixel", "longer", "foreign"])
+def with_header(text: bytes) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(len(text).to_bytes(8, "little") + text)
+
+
+def without_times(path: Path) -> None:
+    write_tensors(path, {"frames": np.zeros((4, 3, 32, 64), np.uint8)}, {"times_s": "{}", "source_fps": "[]"})
+
+
+def in_place(make: Callable[[Path], object]) -> Callable[[Path], object]:
+    return lambda path: (path.unlink(), make(path))
+
+
+ODD: dict[str, Callable[[Path], object]] = {
+    "deep header": with_header(b"[" * 200_000),
+    "a list for a header": with_header(b"[]"),
+    "text for metadata": with_header(b'{"__metadata__": "format 1"}'),
+    "no times": without_times,
+    "other frames": lambda path: write_clip(path, clip_of(plan_of(num_frames=2))),
+    "a folder": in_place(Path.mkdir),
+    "a link to itself": in_place(lambda path: path.symlink_to(path)),
+}
+"""What may stand in the place of an entry, though no damage of a disk makes it."""
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["cut", "empty", "zero block", "one bit of a pixel", "longer", "foreign", *ODD],
+)
 def test_a_damaged_entry_is_named_and_rebuilt(tmp_path, decoder, caplog, how):
     cache, plan = FrameCache(tmp_path / "c", decode=decoder), plan_of()
     cache.load(plan)
@@ -179,6 +210,38 @@ def test_a_damaged_entry_is_named_and_rebuilt(tmp_path, decoder, caplog, how):
     assert cache.counters.rebuilt == 1
     assert decoder.num_decodes == 2
     assert same(read_clip(cache.path(plan)), clip_of(plan))
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE])
+def test_an_entry_that_cannot_be_read_is_named_and_rebuilt(tmp_path, decoder, caplog, monkeypatch, number):
+    cache, plan = FrameCache(tmp_path / "c", decode=decoder), plan_of()
+    cache.load(plan)
+    path, inode = cache.path(plan), cache.path(plan).stat().st_ino
+    real_open = Path.open
+
+    def refuse(self, *args, **options):
+        if self == path and self.stat().st_ino == inode:
+            raise OSError(number, os.strerror(number), str(path))
+        return real_open(self, *args, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert not cache.contains(plan)
+    with caplog.at_level(logging.WARNING):
+        assert same(cache.load(plan), clip_of(plan))
+    assert f"{path}: it cannot be read: {os.strerror(number)}" in caplog.text
+    assert decoder.num_decodes == 2
+
+
+def test_a_folder_with_something_in_it_is_not_removed_but_named(tmp_path, decoder):
+    cache, plan = FrameCache(tmp_path / "c", decode=decoder), plan_of()
+    (cache.path(plan) / "mine").mkdir(parents=True)
+    assert not cache.contains(plan)
+    assert list(entries(tmp_path / "c")) == []
+    with pytest.raises(RunError, match=rf"{cache.path(plan)}: a folder stands where an entry .* belongs; remove it"):
+        cache.load(plan)
+    with pytest.raises(MediaError, match=r"stored frames are damaged: .*cannot be read: Is a directory"):
+        FrameCache(tmp_path / "c", mode="preprocessed_only").load(plan)
+    assert (cache.path(plan) / "mine").is_dir()
 
 
 def test_a_damaged_entry_is_an_error_where_nothing_may_be_decoded(tmp_path, decoder):
@@ -331,10 +394,13 @@ def test_a_clip_in_use_outlives_its_eviction(tmp_path, decoder):
 def test_only_old_temporary_files_are_swept(tmp_path):
     (tmp_path / "ab").mkdir()
     old, fresh = tmp_path / "ab" / ".a.host-1-ff.tmp", tmp_path / "ab" / ".b.host-2-ff.tmp"
-    for path in (old, fresh):
+    (tmp_path / "files" / "ab").mkdir(parents=True)
+    known = tmp_path / "files" / "ab" / ".c.host-1-ff.tmp"
+    for path in (old, fresh, known):
         path.write_bytes(b"x")
-    os.utime(old, (0, 0))
-    assert cache_module.remove_abandoned(tmp_path) == 1
+    for path in (old, known):
+        os.utime(path, (0, 0))
+    assert cache_module.remove_abandoned(tmp_path) == 2
     assert fresh.exists()
     assert not old.exists()
 

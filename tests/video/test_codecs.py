@@ -8,7 +8,7 @@ import pytest
 from easyvideor1.errors import UsageError
 from easyvideor1.types import Clip, FrameSpec, Media, MediaPlan
 from easyvideor1.video.cache import FrameCache
-from easyvideor1.video.clip_file import DamagedClip
+from easyvideor1.video.clip_file import DamagedClip, read_tensors, write_tensors
 from easyvideor1.video.codecs import CODECS, codec_named, codec_of_file
 
 PACKED = [name for name in CODECS if name != "raw"]
@@ -116,3 +116,29 @@ def test_each_codec_has_its_own_entries_and_a_file_tells_its_codec(tmp_path):
 def test_a_file_of_a_codec_nobody_knows_is_named(tmp_path):
     with pytest.raises(UsageError, match=r"webp.*zstd"):
         codec_of_file(tmp_path / "k.webp.v1.safetensors")
+
+
+@pytest.mark.parametrize("name", PACKED)
+@pytest.mark.parametrize(
+    "change", ["other shape", "huge shape", "no shape", "noise", "no ends", "piece of another size"]
+)
+def test_a_packed_clip_that_does_not_unpack_is_damaged_whatever_its_checksum_says(tmp_path, name, change):
+    codec = codec_named(name)
+    path = tmp_path / f"k.{codec.name}.v1.safetensors"
+    codec.write(path, smooth_clip())
+    tensors, metadata = read_tensors(path)
+    metadata = {key: text for key, text in metadata.items() if key not in ("checksum", "format")}
+    shapes = {"other shape": "[6, 3, 95, 128]", "huge shape": "[6, 3, 1000000, 1000000]", "no shape": "{}"}
+    metadata["shape"] = shapes.get(change, metadata["shape"])
+    if change == "noise":
+        tensors["pieces"] = np.random.default_rng(0).integers(0, 256, len(tensors["pieces"]), dtype=np.uint8)
+    if change == "no ends":
+        del tensors["piece_ends"]
+    if change == "piece of another size":
+        small = smooth_clip(height=48)
+        other = tmp_path / "other"
+        codec.write(other, small)
+        tensors = read_tensors(other)[0]
+    write_tensors(path, tensors, metadata)
+    with pytest.raises(DamagedClip, match=f"{path.name}: its frames cannot be unpacked"):
+        codec.read(path)

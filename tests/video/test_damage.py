@@ -14,7 +14,7 @@ from easyvideor1.errors import MediaError
 from easyvideor1.jobs.worker import Worker
 from easyvideor1.runs.looking import Request, look
 from easyvideor1.types import Clip, FrameSpec, Media
-from easyvideor1.video import packets, pyav_decoder
+from easyvideor1.video import known_files, packets
 from easyvideor1.video.container import MOST_FAILED_ENDS, frames_from_start
 from easyvideor1.video.decode import decode
 from easyvideor1.video.h264 import picture_format
@@ -84,9 +84,8 @@ def test_a_decoder_that_fails_for_ever_at_the_end_is_given_up():
         calls.append(packet)
         raise av.error.InvalidDataError(1, "damaged")
 
-    stream = SimpleNamespace(codec_context=SimpleNamespace(decode=decode))
     container = SimpleNamespace(demux=lambda stream: iter([]))
-    assert list(frames_from_start(container, stream, is_strict=False)) == []
+    assert list(frames_from_start(container, None, SimpleNamespace(decode=decode), is_strict=False)) == []
     assert len(calls) == MOST_FAILED_ENDS
 
 
@@ -95,16 +94,16 @@ def test_frames_that_the_index_promises_and_the_file_does_not_hold_are_missing(t
     plan = plan_media(Media(kind="video", path=path), SPEC, VISION)
     whole = packets.scan(locate(plan.media))
     some = replace(whole, shown=whole.shown[:20], times_s=whole.times_s[:20], is_cut=True)
-    monkeypatch.setattr(pyav_decoder, "scan", lambda source: some)
+    monkeypatch.setattr(known_files, "scan", lambda source: some)
     clip = decode(plan)
     assert clip.warnings == ("2 of 6 frames cannot be decoded; the nearest stands in",)
     assert clip.times_s == plan.times_s
     late = replace(whole, shown=whole.shown[9:], times_s=whole.times_s[:21], lost_s=0.9, is_cut=True)
-    monkeypatch.setattr(pyav_decoder, "scan", lambda source: late)
+    monkeypatch.setattr(known_files, "scan", lambda source: late)
     numbers = [round(read_number(frame)) for frame in decode(plan).frames]
     assert numbers == [12, 12, 12, 17, 23, 29]  # 0 and 6 are not there, 12 is the nearest that is
     untimed = replace(some, has_times=False)
-    monkeypatch.setattr(pyav_decoder, "scan", lambda source: untimed)
+    monkeypatch.setattr(known_files, "scan", lambda source: untimed)
     with pytest.raises(MediaError, match="its index promises 30 frames, 20 can be read"):
         decode(plan)
 

@@ -4,15 +4,19 @@ import os
 import signal
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
+from support.dying import KilledOnce, always_killed
 from support.make_clips import numbered, write_clip
 
-from easyvideor1.errors import MediaError, UsageError
+from easyvideor1.errors import JobDied, MediaError, UsageError
+from easyvideor1.jobs.pool import run_all
 from easyvideor1.types import Clip, FrameSpec, Media, MediaPlan
 from easyvideor1.video.decode import decode
 from easyvideor1.video.pool import DecodePool, Unplanned, look
+from easyvideor1.video.preprocess import tried_twice
 from easyvideor1.video.sampling import plan_media, vision_spec
 
 QWEN3 = vision_spec({"model_type": "qwen3_vl", "vision_config": {}})
@@ -45,6 +49,29 @@ def test_a_file_that_hangs_or_crashes_is_named_and_not_tried_again_and_the_pool_
             pool.decode(plans["crash"])
         assert np.array_equal(pool.decode(plans["good"]).frames, decode(plans["good"]).frames)
         assert {os.path.basename(name) for name in pool.quarantine} == {"never.mp4", "crash.mp4"}
+
+
+def test_a_process_that_is_killed_from_outside_costs_no_file(plans, tmp_path):
+    with DecodePool(1, 60.0, function=KilledOnce(tmp_path)) as pool:
+        assert np.array_equal(pool.decode(plans["good"]).frames, decode(plans["good"]).frames)
+        assert pool.plan(plans["never"].media, plans["never"].spec, QWEN3) == plans["never"]
+        assert not pool.quarantine
+
+
+def test_a_list_of_files_is_gone_through_once_more_where_processes_died(tmp_path):
+    media = [Media(kind="video", path=f"{number}.mp4") for number in range(3)]
+    (tmp_path / "1.mp4").touch()  # the others kill their first process
+    run = partial(run_all, KilledOnce(tmp_path), workers=2, deadline_s=60.0)
+    outcomes = list(tried_twice(run, media))
+    assert outcomes[0].item == media[1]
+    assert {outcome.result for outcome in outcomes} == {"0.mp4", "1.mp4", "2.mp4"}
+    assert [outcome.error for outcome in outcomes] == [None] * 3
+
+
+def test_a_file_whose_processes_die_twice_is_blamed(tmp_path):
+    media = [Media(kind="video", path="a.mp4")]
+    (outcome,) = tried_twice(partial(run_all, always_killed, workers=1, deadline_s=60.0), media)
+    assert isinstance(outcome.error, JobDied)
 
 
 def test_four_processes_at_once_give_the_frames_of_this_one(plans):

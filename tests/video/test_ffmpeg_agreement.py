@@ -1,8 +1,10 @@
 """Pixels where conversion is not plain (10 bits, interlaced) against the ffmpeg program's own."""
 
 import subprocess
+from fractions import Fraction
 from pathlib import Path
 
+import av
 import imageio_ffmpeg
 import numpy as np
 import pytest
@@ -53,6 +55,30 @@ def test_conversion_to_rgb_is_that_of_the_ffmpeg_program(kind, tmp_path):
     frames, numbers = by_us(path)
     assert len(frames) == 30
     assert np.array_equal(frames, by_ffmpeg(path)[numbers])
+
+
+@pytest.mark.parametrize("is_full_range", [False, True], ids=["limited range", "full range"])
+@pytest.mark.parametrize("matrix", [1, 5, 9], ids=["BT.709", "BT.601", "BT.2020"])
+@pytest.mark.parametrize(
+    ("codec", "pix_fmt"),
+    [("libx264", "yuv420p"), ("libx264", "yuv420p10le"), ("ffv1", "yuv444p12le"), ("libvpx-vp9", "yuv444p")],
+)
+def test_matrix_and_range_are_followed_as_the_ffmpeg_program_does(is_full_range, matrix, codec, pix_fmt, tmp_path):
+    """Above 8 bits both ranges share a format, and only the frame tells which it is."""
+    colours = np.random.default_rng(0).integers(0, 256, (8, 12, 3))
+    picture = np.kron(colours, np.ones((8, 8, 1))).astype(np.uint8)
+    path = tmp_path / "a.mkv"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=10)
+        stream.width, stream.height, stream.pix_fmt = 96, 64, pix_fmt
+        stream.codec_context.color_range, stream.codec_context.colorspace = 1 + is_full_range, matrix
+        for number in range(4):
+            frame = av.VideoFrame.from_ndarray(np.roll(picture, 8 * number, axis=1), "rgb24").reformat(format=pix_fmt)
+            frame.pts, frame.time_base = number, Fraction(1, 10)
+            frame.color_range, frame.colorspace = 1 + is_full_range, matrix
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    assert np.array_equal(by_us(path)[0], by_ffmpeg(path))
 
 
 def test_deinterlacing_is_that_of_the_ffmpeg_program_and_changes_interlaced_video_only(tmp_path):
