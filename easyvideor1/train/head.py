@@ -55,16 +55,16 @@ class _Head(torch.autograd.Function):
         layer = _OutputLayer(weight, temperature)
         num_rows = max(1, chunk_bytes // (len(weight) * torch.float32.itemsize))
         totals, logprobs, entropies = [], [], []
-        logits = None
+        every = None
         for rows, chosen in zip(hidden.split(num_rows), targets.split(num_rows), strict=True):
-            logits = layer.logits(rows)
-            totals.append(logits.logsumexp(-1))
-            logprobs.append(logits.gather(-1, chosen[:, None]).squeeze(-1) - totals[-1])
+            every = layer.logits(rows)
+            totals.append(every.logsumexp(-1))
+            every.sub_(totals[-1][:, None])
+            logprobs.append(every.gather(-1, chosen[:, None]).squeeze(-1))
             if with_entropy:
-                shares = (logits - totals[-1][:, None]).exp_()
-                entropies.append(totals[-1] - torch.einsum("nv,nv->n", shares, logits))
+                entropies.append(-every.exp().mul_(every).sum(-1))
         entropy = torch.cat(entropies) if with_entropy else None
-        kept = logits if len(hidden) <= num_rows else None
+        kept = every if len(hidden) <= num_rows else None
         ctx.save_for_backward(hidden, weight, targets, torch.cat(totals), entropy, kept)
         ctx.temperature, ctx.num_rows = temperature, num_rows
         ctx.set_materialize_grads(False)
@@ -79,15 +79,15 @@ class _Head(torch.autograd.Function):
         grad_weight = torch.zeros_like(weight, dtype=totals.dtype) if ctx.needs_input_grad[1] else None
         for start in range(0, len(hidden), ctx.num_rows):
             rows = slice(start, start + ctx.num_rows)
-            logits = layer.logits(hidden[rows]) if kept is None else kept
+            every = layer.logits(hidden[rows]).sub_(totals[rows, None]) if kept is None else kept
             # With p the softmax of the logits z, t the target and H the entropy:
             # d log p_t / d z_j = [j = t] - p_j, and d H / d z_j = -p_j (log p_j + H).
-            grad_logits = logits - totals[rows, None]
+            grad_logits = every.exp()
             if grads[1] is None:
-                grad_logits.exp_().mul_(-grad_logprobs[rows, None])
+                grad_logits.mul_(-grad_logprobs[rows, None])
             else:
-                factors = (grad_logits + entropy[rows, None]).mul_(grads[1][rows, None]).add_(grad_logprobs[rows, None])
-                grad_logits.exp_().mul_(factors.neg_())
+                factors = (every + entropy[rows, None]).mul_(grads[1][rows, None]).add_(grad_logprobs[rows, None])
+                grad_logits.mul_(factors.neg_())
             grad_logits.scatter_add_(1, targets[rows, None], grad_logprobs[rows, None])
             grad_logits.div_(ctx.temperature)
             rounded = grad_logits.to(weight.dtype)

@@ -92,7 +92,7 @@ def _check_counts(model: Any, pack: Pack, media: Mapping[int, Media]) -> None:
 
 def _problem(kind: str, placeholders: int, media: Media, patches_per_token: int) -> str | None:
     if isinstance(media, Seen):
-        num_tokens = media.by_kind[kind].num_tokens if kind in media.by_kind else 0
+        num_tokens = len(media.by_kind[kind]) if kind in media.by_kind else 0
         if num_tokens == placeholders:
             return None
         return f"{placeholders} {kind} placeholders, but the vision tower made {num_tokens} tokens"

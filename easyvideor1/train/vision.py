@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from transformers.utils.generic import ModelOutput
 
 from easyvideor1.data.encode import join_inputs
 from easyvideor1.types import Example
@@ -19,22 +20,30 @@ KINDS = {"image": ("pixel_values", "image_grid_thw"), "video": ("pixel_values_vi
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class VisionTokens:
-    """What takes the places of vision tokens. Its names are those of the tower's output in Transformers."""
+    """What takes the places of the vision tokens of one kind in a prompt."""
 
-    pooler_output: tuple[torch.Tensor, ...]
-    """[tokens, hidden] each."""
-    deepstack_features: tuple[tuple[torch.Tensor, ...], ...]
-    """The same for each of the first text layers that look again (Qwen3-VL); empty elsewhere."""
+    first: torch.Tensor
+    """[tokens, hidden], beside the embeddings of the text."""
+    levels: tuple[torch.Tensor, ...]
+    """The same, added after each of the first text layers (DeepStack, Qwen3-VL); none elsewhere."""
+
+    def __len__(self) -> int:
+        return len(self.first)
 
     def to(self, device: torch.device | str) -> VisionTokens:
-        return VisionTokens(
-            pooler_output=tuple(part.to(device) for part in self.pooler_output),
-            deepstack_features=tuple(tuple(part.to(device) for part in level) for level in self.deepstack_features),
-        )
+        return VisionTokens(first=self.first.to(device), levels=tuple(level.to(device) for level in self.levels))
 
-    @property
-    def num_tokens(self) -> int:
-        return sum(map(len, self.pooler_output))
+    def split(self, sizes: list[int]) -> list[VisionTokens]:
+        parts = zip(self.first.split(sizes), *(level.split(sizes) for level in self.levels), strict=True)
+        return [VisionTokens(first=first, levels=tuple(levels)) for first, *levels in parts]
+
+
+@dataclass
+class EncoderOutput(ModelOutput):
+    """A vision tower's output as Transformers' forwards take it: tensors by medium or prompt, in order."""
+
+    pooler_output: tuple[torch.Tensor, ...] | None = None
+    deepstack_features: tuple[tuple[torch.Tensor, ...], ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -109,43 +118,37 @@ def look(model: Any, parts: Sequence[Features]) -> tuple[list[Seen], torch.Tenso
     grids = {kind: [part[grid] for part in parts if grid in part] for kind, (_, grid) in KINDS.items()}
     if not any(grids.values()):
         tokens = _call(model, _empty_patches(model).to(weight), _empty_grid(model).to(weight.device))
-        every = [*tokens.pooler_output, *(part for level in tokens.deepstack_features for part in level)]
-        return [Seen(by_kind={}) for _ in parts], 0.0 * torch.stack([part.sum() for part in every]).sum()
+        zero = 0.0 * torch.stack([part.sum() for part in (tokens.first, *tokens.levels)]).sum()
+        return [Seen(by_kind={}) for _ in parts], zero
     patches = torch.cat([part[pixels] for pixels, _ in KINDS.values() for part in parts if pixels in part])
-    grid = torch.cat([grid for of_kind in grids.values() for grid in of_kind])
-    merged = model.config.vision_config.spatial_merge_size**2
-    found = _call(model, patches.to(weight.device, weight.dtype), grid.to(weight.device))
-    sizes = [int(item.prod(-1).sum()) // merged for of_kind in grids.values() for item in of_kind]
-    pooled = iter(found.pooler_output[0].split(sizes))
-    levels = [iter(level[0].split(sizes)) for level in found.deepstack_features]
+    in_order = [grid for of_kind in grids.values() for grid in of_kind]
+    tokens = _call(model, patches.to(weight.device, weight.dtype), torch.cat(in_order).to(weight.device))
+    patches_per_token = model.config.vision_config.spatial_merge_size**2
+    pieces = iter(tokens.split([int(grid.prod(-1).sum()) // patches_per_token for grid in in_order]))
     by_part: list[dict[str, VisionTokens]] = [{} for _ in parts]
-    for kind, (_, grid_name) in KINDS.items():
+    for kind, (_, grid) in KINDS.items():
         for part, seen in zip(parts, by_part, strict=True):
-            if grid_name in part:
-                seen[kind] = VisionTokens(
-                    pooler_output=(next(pooled),), deepstack_features=tuple((next(level),) for level in levels)
-                )
+            if grid in part:
+                seen[kind] = next(pieces)
     return [Seen(by_kind=seen) for seen in by_part], None
 
 
-def encoder_outputs(seen: Sequence[Seen]) -> dict[str, VisionTokens]:
+def encoder_outputs(seen: Sequence[Seen]) -> dict[str, EncoderOutput]:
     """Transformers' `mm_encoder_outputs` for prompts one after another, or side by side in a batch."""
     outputs = {}
     for kind in KINDS:
         found = [item.by_kind[kind] for item in seen if kind in item.by_kind]
         if found:
-            levels = zip(*(tokens.deepstack_features for tokens in found), strict=True)
-            outputs[kind] = VisionTokens(
-                pooler_output=tuple(part for tokens in found for part in tokens.pooler_output),
-                deepstack_features=tuple(tuple(part for parts in level for part in parts) for level in levels),
+            outputs[kind] = EncoderOutput(
+                pooler_output=tuple(tokens.first for tokens in found),
+                deepstack_features=tuple(zip(*(tokens.levels for tokens in found), strict=True)),
             )
     return outputs
 
 
 def _call(model: Any, patches: torch.Tensor, grid_thw: torch.Tensor) -> VisionTokens:
     found = model.model.visual(patches, grid_thw=grid_thw, return_dict=True)
-    levels = getattr(found, "deepstack_features", None) or []
-    return VisionTokens(pooler_output=(found.pooler_output,), deepstack_features=tuple((level,) for level in levels))
+    return VisionTokens(first=found.pooler_output, levels=tuple(getattr(found, "deepstack_features", None) or ()))
 
 
 def _empty_patches(model: Any) -> torch.Tensor:
