@@ -28,7 +28,7 @@ from easyvideor1.train.vision import Features
 from easyvideor1.types import Group, Prompt, Rollout, Sample, StopReason
 from perf.measure import measured, release_memory
 
-VIDEO, START, END = 501, 502, 503
+IMAGE, VIDEO, START, END = 500, 501, 502, 503
 PATCH, MERGE, TEMPORAL_PATCH = 16, 2, 2
 TABLE_FRAMES = (15, 31, 61)
 """Temporal patches of the table's videos: prompts of 1,038, 2,110 and 4,120 tokens."""
@@ -68,7 +68,7 @@ def build_model(*, hidden: int, layers: int) -> Any:
             "deepstack_visual_indexes": [0],
             "num_position_embeddings": 256,
         },
-        image_token_id=500,
+        image_token_id=IMAGE,
         video_token_id=VIDEO,
         vision_start_token_id=START,
         vision_end_token_id=END,
@@ -82,20 +82,39 @@ def build_model(*, hidden: int, layers: int) -> Any:
     return model
 
 
-def build_group(model: Any, *, frames: int, lengths: Sequence[int], side: int = 16) -> tuple[Group, Features]:
-    """A video of `frames` temporal patches, side x side patches each, and a response of each length."""
-    rng = np.random.default_rng(0)
+def build_group(
+    model: Any, *, frames: int = 0, images: int = 0, lengths: Sequence[int], side: int = 16, seed: int = 0
+) -> tuple[Group, Features]:
+    """A group with a response of each length, and its vision inputs.
+
+    Args:
+        frames: temporal patches of a video, side x side patches each; 0: no video.
+        images: images of the same size.
+    """
+    rng = np.random.default_rng(seed)
     ids = rng.integers(0, 400, 16).tolist()
+    for _ in range(images):
+        ids += [START] + [IMAGE] * (side // MERGE) ** 2 + [END]
     for _ in range(frames):
         ids += [10, START] + [VIDEO] * (side // MERGE) ** 2 + [END]
     ids += [7, 8, 9]
-    types = np.where(np.array(ids) == VIDEO, 2, 0)
-    grid = torch.tensor([[frames, side, side]])
+    types = np.array([{IMAGE: 1, VIDEO: 2}.get(token, 0) for token in ids])
+    features: dict[str, torch.Tensor] = {}
+    for num, rows, pixels, grid in (
+        (images, [[1, side, side]] * images, "pixel_values", "image_grid_thw"),
+        (frames, [[frames, side, side]], "pixel_values_videos", "video_grid_thw"),
+    ):
+        if num:
+            patches = rng.normal(size=(num * side * side, 3 * TEMPORAL_PATCH * PATCH**2)).astype(np.float32)
+            features |= {pixels: torch.from_numpy(patches), grid: torch.tensor(rows)}
     positions, _ = model.model.get_rope_index(
-        torch.tensor([ids]), mm_token_type_ids=torch.from_numpy(types)[None], video_grid_thw=grid
+        torch.tensor([ids]),
+        mm_token_type_ids=torch.from_numpy(types)[None],
+        image_grid_thw=features.get("image_grid_thw"),
+        video_grid_thw=features.get("video_grid_thw"),
     )
     prompt = Prompt(
-        sample=Sample(id="benchmark", problem_type="numerical", problem="", gold=""),
+        sample=Sample(id=f"benchmark {seed}", problem_type="numerical", problem="", gold=""),
         text="",
         input_ids=np.array(ids),
         token_types=types,
@@ -113,8 +132,7 @@ def build_group(model: Any, *, frames: int, lengths: Sequence[int], side: int = 
     )
     n = len(lengths)
     group = Group(prompt=prompt, rollouts=rollouts, advantages=tuple(rng.normal(size=n)), weights=(1.0,) * n)
-    patches = rng.normal(size=(frames * side * side, 3 * TEMPORAL_PATCH * PATCH**2)).astype(np.float32)
-    return group, {"pixel_values_videos": torch.from_numpy(patches), "video_grid_thw": grid}
+    return group, features
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
