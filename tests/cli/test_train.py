@@ -165,7 +165,7 @@ def test_a_prompt_that_leaves_no_room_for_a_response_is_named_before_the_model_i
     assert main(["train", path]) == 1
     error = capsys.readouterr().err
     assert "rows.jsonl:1: sample video-a: its prompt of " in error
-    assert "rollout.max_response_tokens=4 are more than train.tokens_per_pack=60 (set train.tokens_per_pack to " in error
+    assert "rollout.max_response_tokens=4 are more than train.tokens_per_pack=60 (set " in error
     assert not (tmp_path / "run" / "metrics.jsonl").exists()
     assert main(["train", path, "data.on_bad_sample=skip", "data.validation=[]"]) == 0
     skipped = [json.loads(line) for line in (tmp_path / "run" / "bad_samples.jsonl").read_text().splitlines()]

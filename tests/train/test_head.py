@@ -5,10 +5,11 @@ Tolerances: float64 sums in another order, 1e-12.
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import gradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from easyvideor1.train.head import CHUNK_BYTES, logprobs_and_entropy
+from easyvideor1.train.head import CHUNK_BYTES, _OutputLayer, logprobs_and_entropy
 
 N, D, V = 11, 6, 40
 ONE_ROW, THREE_ROWS = 4 * V, 3 * 4 * V
@@ -79,17 +80,33 @@ def test_half_precision_logits_are_summed_and_kept_in_float32():
     assert (rounded - exact).abs().mean() > 3e-3, "the comparison must see rounded logits"
 
 
-def test_half_precision_gradients_are_rounded_once():
+@pytest.mark.parametrize("weight_dtype", [torch.bfloat16, torch.float32])
+def test_gradients_of_half_precision_states_are_rounded_once(weight_dtype):
     hidden, weight, targets = made(torch.bfloat16)
+    weight = weight.detach().to(weight_dtype).requires_grad_()
     logprobs, _ = logprobs_and_entropy(
         hidden, weight, targets, temperature=1.0, with_entropy=False, chunk_bytes=THREE_ROWS
     )
     gradients = torch.autograd.grad(logprobs.sum(), (hidden, weight))
     wide = [tensor.detach().double().requires_grad_() for tensor in (hidden, weight)]
     expected = torch.autograd.grad(oracle(*wide, targets, 1.0)[0].sum(), wide)
-    for gradient, exact in zip(gradients, expected, strict=True):
-        assert gradient.dtype == torch.bfloat16
-        assert (gradient - exact).norm() < 2**-7 * exact.norm()  # 8 bits of mantissa
+    for tensor, gradient, exact in zip((hidden, weight), gradients, expected, strict=True):
+        assert gradient.dtype == tensor.dtype
+        assert (gradient - exact).norm() < 2**-8 * exact.norm()  # 8 bits of mantissa
+
+
+def test_a_gpu_multiplies_halves_into_float32_without_a_wide_copy_of_the_weight():
+    """On tensors without data, which need no GPU: that this torch takes the calls, and makes what they promise."""
+    with FakeTensorMode():
+        hidden = torch.empty(N, D, device="cuda", dtype=torch.bfloat16)
+        weight = torch.empty(V, D, device="cuda", dtype=torch.bfloat16)
+        grad_weight = torch.empty(V, D, device="cuda")
+        layer = _OutputLayer(weight, hidden, 0.7)
+        assert layer._weight is weight
+        every, totals = layer.logprobs(hidden)
+        assert (every.shape, every.dtype, totals.dtype) == ((N, V), torch.float32, torch.float32)
+        layer.add_gradients(every, hidden, torch.empty_like(hidden), grad_weight)
+        assert _OutputLayer(weight.float(), hidden, 0.7).logits(hidden).dtype == torch.float32
 
 
 class Largest(TorchDispatchMode):

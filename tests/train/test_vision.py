@@ -155,6 +155,13 @@ def test_a_tower_that_trains_hands_the_pixels_on():
     assert Tower(model).media(example) is example.features
 
 
+def test_a_tower_whose_deepstack_mergers_train_is_not_frozen():
+    model = enabled("qwen3_vl", frozen=True)
+    assert Tower(model).is_frozen
+    model.model.visual.deepstack_merger_list.requires_grad_(True)
+    assert not Tower(model).is_frozen
+
+
 @pytest.mark.parametrize("frozen", [True, False])
 def test_the_arguments_of_a_forward_are_those_of_the_prompts_in_order(frozen):
     model = enabled("qwen3_vl", frozen=frozen)
