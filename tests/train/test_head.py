@@ -103,9 +103,9 @@ def test_a_gpu_multiplies_halves_into_float32_without_a_wide_copy_of_the_weight(
         grad_weight = torch.empty(V, D, device="cuda")
         layer = _OutputLayer(weight, hidden, 0.7)
         assert layer._weight is weight
-        every, totals = layer.logprobs(hidden)
-        assert (every.shape, every.dtype, totals.dtype) == ((N, V), torch.float32, torch.float32)
-        layer.add_gradients(every, hidden, torch.empty_like(hidden), grad_weight)
+        logits = layer.logits(hidden)
+        assert (logits.shape, logits.dtype) == ((N, V), torch.float32)
+        layer.add_gradients(logits, hidden, torch.empty_like(hidden), grad_weight)
         assert _OutputLayer(weight.float(), hidden, 0.7).logits(hidden).dtype == torch.float32
 
 
