@@ -5,7 +5,10 @@ vision tower over the pixels of every rollout, old log-probs by a forward of the
 like all others; logits of response tokens only. Between the two ways one thing at a time is changed, which gives the
 part of each. The batch is mixed (videos, images, text), its response lengths are long-tailed. All ways take their
 turns in one run, with the same loss, optimizer and weights (learning rate 0); times are CPU seconds of this process
-(medians). The last line is JSON.
+(medians).
+
+Then the same batch with a frozen vision tower, a KL term and two optimizer steps, for which a tower is run three times per
+group: with pixels each time, and with what the tower saw once. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -29,8 +32,9 @@ from easyvideor1.config import OptimizerConfig
 from easyvideor1.train.minibatch import Idle, Minibatch, minibatches
 from easyvideor1.train.pack import pack_groups
 from easyvideor1.train.policy import Policy
-from easyvideor1.train.vision import Features
-from easyvideor1.types import Group, Score
+from easyvideor1.train.reference import reference_of
+from easyvideor1.train.vision import Features, Media
+from easyvideor1.types import Example, Group, Score
 from perf.measure import measured
 from perf.shared_prefix import build_group, build_model
 
@@ -156,6 +160,47 @@ class Step:
         return {name: p.grad.clone() for name, p in self.model.named_parameters() if p.grad is not None}
 
 
+class FrozenStep:
+    """The batch of a step once more, with a KL term, two optimizer steps and a tower that does not train."""
+
+    def __init__(self, step: Step) -> None:
+        self._step, model = step, step.model
+        model.model.visual.requires_grad_(False)
+        self._algorithm = replace(ALGORITHM, kl_coef=0.1)
+        optimizer = OptimizerConfig(learning_rate=0.0, max_grad_norm=float("inf"))
+        self._policy = Policy(
+            model,
+            algorithm=self._algorithm,
+            optimizer=optimizer,
+            total_steps=1,
+            temperature=1.0,
+            reference=reference_of(model),
+        )
+        self._examples = [
+            Example(prompt=group.prompt, clips=(), features=dict(features))
+            for group, features in zip(step.groups, step.features, strict=True)
+        ]
+
+    def update(self, media: Callable[[int], Media]) -> None:
+        works = minibatches(
+            self._step.groups,
+            media,
+            self._algorithm,
+            num_updates=2,
+            tokens_per_pack=MOST_TOKENS,
+            form="shared",
+            max_response_tokens=MAX_TOKENS,
+        )
+        self._policy.update(works, step=0)
+
+    def with_pixels(self) -> None:
+        self.update(lambda index: self._step.features[index])
+
+    def looking_once(self) -> None:
+        self.update(lambda index: self._policy.tower.media(self._examples[index]))
+        self._policy.tower.forget()
+
+
 def _one_by_one(group: Group) -> list[Group]:
     return [
         replace(
@@ -208,7 +253,27 @@ def main() -> None:
         for before, name in itertools.pairwise(ways)
     }
     _show(medians, parts, differences)
-    print(json.dumps(_result(step, args, medians, parts, max(differences.values()))))
+    result = _result(step, args, medians, parts, max(differences.values()))
+    print(json.dumps(result | {"frozen_tower": _frozen(step, args.repeats)}))
+
+
+def _frozen(step: Step, repeats: int) -> dict[str, float]:
+    frozen = FrozenStep(step)
+    ways = {"pixels": frozen.with_pixels, "once": frozen.looking_once}
+    gradients = {}
+    for name, way in ways.items():
+        way()
+        gradients[name] = step.gradients()
+    seconds = {name: [measured(way).cpu_s for _ in range(repeats)] for name, way in ways.items()}
+    medians = {name: statistics.median(times) for name, times in seconds.items()}
+    found = {
+        "speedup": round(medians["pixels"] / medians["once"], 2),
+        "pixels_cpu_s": round(medians["pixels"], 3),
+        "once_cpu_s": round(medians["once"], 3),
+        "max_grad_rel_diff": difference(gradients["once"], gradients["pixels"]),
+    }
+    print(f"frozen tower, KL, two optimizer steps: {found}")
+    return found
 
 
 def _show(medians: dict[str, float], parts: dict[str, dict[str, float]], differences: dict[str, float]) -> None:

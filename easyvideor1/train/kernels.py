@@ -6,7 +6,7 @@ Legend: Q queries and S keys of all blocks laid end to end, H query heads, K key
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple, Protocol
@@ -79,33 +79,50 @@ class Kernel(Protocol):
         ...
 
 
-def kernel_for(query: torch.Tensor) -> Kernel:
-    """The fastest kernel for queries of this kind: flash where there is one."""
-    if query.device.type == "cpu":
-        return FlashOnCpu()
-    if query.device.type == "cuda" and query.dtype in (torch.bfloat16, torch.float16):
-        return FlashOnCuda()
-    return Plain()
+def varlen_forward(
+    heads: Heads, ends: tuple[torch.Tensor, torch.Tensor], longest: tuple[int, int], *, is_causal: bool, scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The flash kernel of a GPU over all blocks in one call, the one under `torch.nn.attention.varlen`.
+
+    Args:
+        heads: half precision, contiguous.
+        ends: int32 [blocks + 1] of queries and of keys: 0, and where each stretch ends.
+        longest: longest stretch of queries and of keys.
+
+    Returns:
+        Output and log-sum-exps, see Kernel.forward.
+    """
+    out, lse, *_ = torch.ops.aten._flash_attention_forward(*heads, *ends, *longest, 0.0, is_causal, False, scale=scale)
+    return out, lse
 
 
-class FlashOnCuda:
-    """All blocks in one call of the kernel under `torch.nn.attention.varlen`; half precision."""
+def varlen_backward(
+    grad: torch.Tensor,
+    heads: Heads,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    ends: tuple[torch.Tensor, torch.Tensor],
+    longest: tuple[int, int],
+    *,
+    is_causal: bool,
+    scale: float,
+) -> Heads:
+    """Its backward; see Kernel.backward."""
+    no_dropout = torch.zeros(2, dtype=torch.uint64, device=grad.device)
+    unused = torch.empty(0, device=grad.device)
+    found = torch.ops.aten._flash_attention_backward(
+        grad, *heads, out, lse, *ends, *longest, 0.0, is_causal, no_dropout, unused, scale=scale
+    )
+    return Heads(*found)
+
+
+class VarlenFlash:
+    """All blocks in one call of a GPU's flash kernel; half precision."""
 
     def forward(
         self, heads: Heads, blocks: Blocks, *, is_causal: bool, scale: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        out, lse, *_ = torch.ops.aten._flash_attention_forward(
-            *heads,
-            blocks.query_ends,
-            blocks.key_ends,
-            max(blocks.query_lengths),
-            max(blocks.key_lengths),
-            0.0,
-            is_causal,
-            False,
-            scale=scale,
-        )
-        return out, lse
+        return varlen_forward(heads, *_ends_and_longest(blocks), is_causal=is_causal, scale=scale)
 
     def backward(
         self,
@@ -118,37 +135,32 @@ class FlashOnCuda:
         is_causal: bool,
         scale: float,
     ) -> Heads:
-        no_dropout = torch.zeros(2, dtype=torch.uint64, device=grad.device)
-        found = torch.ops.aten._flash_attention_backward(
-            grad,
-            *heads,
-            out,
-            lse,
-            blocks.query_ends,
-            blocks.key_ends,
-            max(blocks.query_lengths),
-            max(blocks.key_lengths),
-            0.0,
-            is_causal,
-            no_dropout,
-            torch.empty(0, device=grad.device),
-            scale=scale,
-        )
-        return Heads(*found)
+        ends, longest = _ends_and_longest(blocks)
+        return varlen_backward(grad, heads, out, lse, ends, longest, is_causal=is_causal, scale=scale)
 
 
-class _BlockByBlock:
-    """A kernel made of a function for one block, whose arguments and results are [K, H / K, L, D] and [K, H / K, L]."""
+def _ends_and_longest(blocks: Blocks) -> tuple[tuple[torch.Tensor, torch.Tensor], tuple[int, int]]:
+    return (blocks.query_ends, blocks.key_ends), (max(blocks.query_lengths), max(blocks.key_lengths))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BlockByBlock:
+    """A kernel made of functions for one block, whose tensors are [K, H / K, L, D] and log-sum-exps [K, H / K, L]."""
+
+    block_forward: Callable[[Heads, bool, float], tuple[torch.Tensor, torch.Tensor]]
+    """(block, is_causal, scale) -> output and log-sum-exps."""
+    block_backward: Callable[[torch.Tensor, Heads, torch.Tensor, torch.Tensor, bool, float], Heads]
+    """(gradient of the output, block, output, log-sum-exps, is_causal, scale) -> gradients, those of keys and values
+    for each query head."""
 
     def forward(
         self, heads: Heads, blocks: Blocks, *, is_causal: bool, scale: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
         out = torch.empty_like(heads.query)
-        lse_dtype = torch.promote_types(out.dtype, torch.float32)
-        lse = out.new_empty(out.shape[1], len(out), dtype=lse_dtype)
+        lse = out.new_empty(out.shape[1], len(out), dtype=torch.promote_types(out.dtype, torch.float32))
         outs, lses = out.split(blocks.query_lengths), lse.split(blocks.query_lengths, 1)
         for block, out_part, lse_part in zip(_each(heads, blocks), outs, lses, strict=True):
-            found, found_lse = self._forward(block, is_causal, scale)
+            found, found_lse = self.block_forward(block, is_causal, scale)
             out_part.copy_(_by_token(found))
             lse_part.copy_(found_lse.flatten(0, 1))
         return out, lse
@@ -178,80 +190,64 @@ class _BlockByBlock:
             strict=True,
         )
         for block, grad_part, out_part, lse_part, query, key, value in parts:
-            found = self._backward(grad_part, block, out_part, lse_part, is_causal, scale)
+            found = self.block_backward(grad_part, block, out_part, lse_part, is_causal, scale)
             query.copy_(_by_token(found.query))
             for part, part_found in ((key, found.key), (value, found.value)):
                 torch.sum(part_found, 1, out=part.transpose(0, 1))
         return grads
 
-    def _forward(self, block: Heads, is_causal: bool, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
-        raise NotImplementedError
 
-    def _backward(
-        self,
-        grad: torch.Tensor,
-        block: Heads,
-        out: torch.Tensor,
-        lse: torch.Tensor,
-        is_causal: bool,
-        scale: float,
-    ) -> Heads:
-        raise NotImplementedError
+def _flash_forward(block: Heads, is_causal: bool, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(*block, 0.0, is_causal, scale=scale)
 
 
-class FlashOnCpu(_BlockByBlock):
-    """The flash kernel of the CPU."""
-
-    def _forward(self, block: Heads, is_causal: bool, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(*block, 0.0, is_causal, scale=scale)
-
-    def _backward(
-        self,
-        grad: torch.Tensor,
-        block: Heads,
-        out: torch.Tensor,
-        lse: torch.Tensor,
-        is_causal: bool,
-        scale: float,
-    ) -> Heads:
-        found = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-            grad, *block, out, lse, 0.0, is_causal, scale=scale
-        )
-        return Heads(*found)
+def _flash_backward(
+    grad: torch.Tensor, block: Heads, out: torch.Tensor, lse: torch.Tensor, is_causal: bool, scale: float
+) -> Heads:
+    found = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+        grad, *block, out, lse, 0.0, is_causal, scale=scale
+    )
+    return Heads(*found)
 
 
-class Plain(_BlockByBlock):
-    """Matrix products, some queries at a time, for devices and number formats without a flash kernel."""
+def _plain_forward(block: Heads, is_causal: bool, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+    outs, lses = [], []
+    for rows in _rows(block):
+        scores = _scores(block, rows, is_causal, scale)
+        lses.append(scores.logsumexp(-1))
+        outs.append((scores - lses[-1][..., None]).exp().to(block.value.dtype) @ block.value)
+    return torch.cat(outs, 2), torch.cat(lses, 2)
 
-    def _forward(self, block: Heads, is_causal: bool, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
-        outs, lses = [], []
-        for rows in _rows(block):
-            scores = _scores(block, rows, is_causal, scale)
-            lses.append(scores.logsumexp(-1))
-            outs.append((scores - lses[-1][..., None]).exp().to(block.value.dtype) @ block.value)
-        return torch.cat(outs, 2), torch.cat(lses, 2)
 
-    def _backward(
-        self,
-        grad: torch.Tensor,
-        block: Heads,
-        out: torch.Tensor,
-        lse: torch.Tensor,
-        is_causal: bool,
-        scale: float,
-    ) -> Heads:
-        wide = lse.dtype
-        query, key, value = (tensor.to(wide) for tensor in block)
-        grad, out = grad.to(wide), out.to(wide)
-        found = Heads(torch.empty_like(query), torch.zeros_like(key), torch.zeros_like(value))
-        for rows in _rows(block):
-            shares = (_scores(block, rows, is_causal, scale) - lse[:, :, rows, None]).exp()
-            found.value.add_(shares.mT @ grad[:, :, rows])
-            inner = (grad[:, :, rows] * out[:, :, rows]).sum(-1, keepdim=True)
-            grad_scores = shares * (grad[:, :, rows] @ value.mT - inner) * scale
-            found.query[:, :, rows] = grad_scores @ key
-            found.key.add_(grad_scores.mT @ query[:, :, rows])
-        return found
+def _plain_backward(
+    grad: torch.Tensor, block: Heads, out: torch.Tensor, lse: torch.Tensor, is_causal: bool, scale: float
+) -> Heads:
+    query, key, value = (tensor.to(lse.dtype) for tensor in block)
+    grad, out = grad.to(lse.dtype), out.to(lse.dtype)
+    found = Heads(torch.empty_like(query), torch.zeros_like(key), torch.zeros_like(value))
+    for rows in _rows(block):
+        shares = (_scores(block, rows, is_causal, scale) - lse[:, :, rows, None]).exp()
+        found.value.add_(shares.mT @ grad[:, :, rows])
+        inner = (grad[:, :, rows] * out[:, :, rows]).sum(-1, keepdim=True)
+        grad_scores = shares * (grad[:, :, rows] @ value.mT - inner) * scale
+        found.query[:, :, rows] = grad_scores @ key
+        found.key.add_(grad_scores.mT @ query[:, :, rows])
+    return found
+
+
+VARLEN_FLASH = VarlenFlash()
+FLASH_ON_CPU = BlockByBlock(block_forward=_flash_forward, block_backward=_flash_backward)
+PLAIN = BlockByBlock(block_forward=_plain_forward, block_backward=_plain_backward)
+"""Matrix products, some queries at a time, for devices and number formats without a flash kernel."""
+
+
+def kernel_for(query: torch.Tensor) -> Kernel:
+    """The fastest kernel for queries of this kind: flash where there is one."""
+    if query.device.type == "cpu":
+        return FLASH_ON_CPU
+    if query.device.type == "cuda" and query.dtype in (torch.bfloat16, torch.float16):
+        return VARLEN_FLASH
+    return PLAIN
 
 
 def _rows(block: Heads) -> Iterator[slice]:

@@ -75,10 +75,5 @@ class PackLayout:
     def num_tokens(self) -> int:
         return sum(group.num_tokens for group in self.groups)
 
-    @property
-    def is_one_sequence(self) -> bool:
-        """One prompt with one response: an ordinary causal sequence."""
-        return len(self.groups) == 1 and len(self.groups[0].lengths) == 1
-
     def to(self, device: torch.device | str) -> PackLayout:
         return replace(self, sequences=self.sequences.to(device), over_prompts=self.over_prompts.to(device))

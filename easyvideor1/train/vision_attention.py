@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch.nn.attention.varlen import varlen_attn
+
+from easyvideor1.train.kernels import Heads, varlen_backward, varlen_forward
 
 NAME = "varlen_flash"
 """Transformers hands the lengths over instead of cutting the patches up itself where a name holds "flash"."""
@@ -41,12 +42,43 @@ def vision_attention(
     heads = [tensor[0].transpose(0, 1) for tensor in (query, key, value)]
     if query.device.type == "cuda" and query.dtype in (torch.bfloat16, torch.float16):
         assert max_length_q is not None
-        ends = cu_seq_lens_q.to(torch.int32)
-        q, k, v = (tensor.contiguous() for tensor in heads)
-        out = varlen_attn(q, k, v, ends, ends, max_length_q, max_length_q, scale=scaling)
-        assert isinstance(out, torch.Tensor)
-        return out[None], None
+        scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+        query, key, value = (tensor.contiguous() for tensor in heads)
+        return _Varlen.apply(query, key, value, cu_seq_lens_q.to(torch.int32), max_length_q, scale)[None], None
     return _by_length(heads, cu_seq_lens_q.diff().tolist(), scaling)[None], None
+
+
+class _Varlen(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        ends: torch.Tensor,
+        longest: int,
+        scale: float,
+    ) -> torch.Tensor:
+        heads = Heads(query, key, value)
+        out, lse = varlen_forward(heads, (ends, ends), (longest, longest), is_causal=False, scale=scale)
+        ctx.save_for_backward(*heads, out, lse, ends)
+        ctx.longest, ctx.scale = longest, scale
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        query, key, value, out, lse, ends = ctx.saved_tensors
+        found = varlen_backward(
+            grads[0].contiguous(),
+            Heads(query, key, value),
+            out,
+            lse,
+            (ends, ends),
+            (ctx.longest, ctx.longest),
+            is_causal=False,
+            scale=ctx.scale,
+        )
+        return *found, None, None, None
 
 
 def _by_length(heads: list[torch.Tensor], lengths: list[int], scale: float | None) -> torch.Tensor:

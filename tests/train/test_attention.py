@@ -3,16 +3,15 @@
 Tolerances: float64 sums of up to 60 terms in another order, 1e-12; half precision as stated.
 """
 
-import math
-
 import pytest
 import torch
 import torch.nn.functional as F
+from support.varlen_emulation import varlen_on_cpu
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from easyvideor1.train import attention, kernels
 from easyvideor1.train.attention import pack_attention
-from easyvideor1.train.kernels import Blocks, FlashOnCpu, FlashOnCuda, Heads, Plain
+from easyvideor1.train.kernels import FLASH_ON_CPU, PLAIN, VARLEN_FLASH, Blocks, Heads
 from easyvideor1.train.layout import GroupLayout, PackLayout
 
 EXACT = 1e-12
@@ -71,74 +70,25 @@ def largest_difference(found, expected):
     return max((a - b).abs().max().item() for a, b in zip(found, expected, strict=True))
 
 
-def varlen_forward(query, key, value, query_ends, key_ends, max_q, max_k, dropout, is_causal, debug, *, scale):
-    """What the GPU's varlen kernel computes, on a CPU."""
-    assert (max_q, max_k) == (query_ends.diff().max(), key_ends.diff().max())
-    outs, lses = [], []
-    for queries, keys in zip(stretches(query_ends), stretches(key_ends), strict=True):
-        scores = dense_scores(query[queries], key[keys], is_causal, scale)
-        outs.append((scores.softmax(-1) @ repeated(value[keys])).transpose(0, 1))
-        lses.append(scores.logsumexp(-1))
-    nothing = torch.empty(0)
-    return torch.cat(outs), torch.cat(lses, 1), nothing, nothing, nothing
-
-
-def varlen_backward(
-    grad, query, key, value, out, lse, query_ends, key_ends, max_q, max_k, dropout, is_causal, rng, unused, *, scale
-):
-    assert all(tensor.is_contiguous() for tensor in (grad, query, key, value, out, lse))
-    found = [torch.zeros_like(tensor) for tensor in (query, key, value)]
-    for queries, keys in zip(stretches(query_ends), stretches(key_ends), strict=True):
-        shares = (dense_scores(query[queries], key[keys], is_causal, scale) - lse[:, queries, None]).exp()
-        g, o = (tensor[queries].transpose(0, 1) for tensor in (grad, out))
-        inner = g @ repeated(value[keys]).mT - (g * o).sum(-1, keepdim=True)
-        grad_scores = shares * inner * scale
-        found[0][queries] = (grad_scores @ repeated(key[keys])).transpose(0, 1)
-        q = query[queries].transpose(0, 1)
-        for total, part in ((found[1], grad_scores.mT @ q), (found[2], shares.mT @ g)):
-            total[keys] = part.unflatten(0, (K, -1)).sum(1).transpose(0, 1)
-    return tuple(found)
-
-
-def stretches(ends):
-    return [slice(start, end) for start, end in zip(ends.tolist(), ends.tolist()[1:], strict=False)]
-
-
-def repeated(tensor):
-    return tensor.transpose(0, 1).repeat_interleave(H // K, 0)
-
-
-def dense_scores(query, key, is_causal, scale):
-    scores = query.transpose(0, 1) @ repeated(key).mT * scale
-    return scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -math.inf) if is_causal else scores
-
-
-@pytest.fixture
-def varlen_on_cpu():
-    with torch.library._scoped_library("aten", "IMPL") as library:
-        library.impl("_flash_attention_forward", varlen_forward, "CPU")
-        library.impl("_flash_attention_backward", varlen_backward, "CPU")
-        yield
-
-
-@pytest.mark.parametrize("kernel", [FlashOnCpu, FlashOnCuda, Plain])
+@pytest.mark.parametrize("kernel", [FLASH_ON_CPU, VARLEN_FLASH, PLAIN], ids=["cpu", "gpu", "plain"])
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_every_kernel_gives_the_outputs_and_gradients_of_one_softmax(monkeypatch, varlen_on_cpu, kernel, name):
-    monkeypatch.setattr(attention, "kernel_for", lambda query: kernel())
+def test_every_kernel_gives_the_outputs_and_gradients_of_one_softmax(monkeypatch, kernel, name):
+    monkeypatch.setattr(attention, "kernel_for", lambda query: kernel)
     monkeypatch.setattr(kernels, "PLAIN_SCORES_BYTES", 200)  # a few queries at a time
     layout = LAYOUTS[name]
     heads = heads_for(layout)
-    found = out_and_gradients(lambda *tensors: pack_attention(*tensors, layout, scale=SCALE), heads)
+    with varlen_on_cpu():
+        found = out_and_gradients(lambda *tensors: pack_attention(*tensors, layout, scale=SCALE), heads)
     expected = out_and_gradients(lambda *tensors: oracle(*tensors, layout), heads)
     assert largest_difference(found, expected) < EXACT
 
 
 def test_what_runs_on_a_cpu_is_its_flash_kernel_and_what_has_none_takes_the_plain_one():
-    assert isinstance(kernels.kernel_for(torch.empty(1)), FlashOnCpu)
-    assert isinstance(kernels.kernel_for(torch.empty(1, device="meta")), Plain)
+    assert kernels.kernel_for(torch.empty(1)) is FLASH_ON_CPU
+    assert kernels.kernel_for(torch.empty(1, device="meta")) is PLAIN
     with FakeTensorMode():
-        assert isinstance(kernels.kernel_for(torch.empty(1, device="cuda")), Plain)
-        assert isinstance(kernels.kernel_for(torch.empty(1, device="cuda", dtype=torch.bfloat16)), FlashOnCuda)
+        assert kernels.kernel_for(torch.empty(1, device="cuda")) is PLAIN
+        assert kernels.kernel_for(torch.empty(1, device="cuda", dtype=torch.bfloat16)) is VARLEN_FLASH
 
 
 def test_the_gpu_kernel_takes_the_arguments_of_this_torch_and_gives_the_shapes_the_merge_needs():
@@ -151,10 +101,10 @@ def test_the_gpu_kernel_takes_the_arguments_of_this_torch_and_gives_the_shapes_t
         ends = empty(3, dtype=torch.int32)
         blocks = Blocks(query_lengths=(12, 8), key_lengths=(5, 6), query_ends=ends, key_ends=ends)
         heads = Heads(empty(20, H, D), empty(11, K, D), empty(11, K, D))
-        out, lse = FlashOnCuda().forward(heads, blocks, is_causal=False, scale=SCALE)
+        out, lse = VARLEN_FLASH.forward(heads, blocks, is_causal=False, scale=SCALE)
         assert (out.shape, out.dtype) == ((20, H, D), torch.bfloat16)
         assert (lse.shape, lse.dtype) == ((H, 20), torch.float32)
-        gradients = FlashOnCuda().backward(out, heads, out, lse, blocks, is_causal=False, scale=SCALE)
+        gradients = VARLEN_FLASH.backward(out, heads, out, lse, blocks, is_causal=False, scale=SCALE)
         assert [(it.shape, it.dtype) for it in gradients] == [(it.shape, it.dtype) for it in heads]
 
 
@@ -165,7 +115,7 @@ def test_the_comparison_sees_a_backward_with_the_outputs_of_each_pass_alone(monk
     expected = out_and_gradients(lambda *tensors: oracle(*tensors, layout), heads)
 
     def attend(query, key, value):
-        kernel = FlashOnCpu()
+        kernel = FLASH_ON_CPU
 
         class Alone(torch.autograd.Function):
             @staticmethod
@@ -193,9 +143,9 @@ def test_the_comparison_sees_a_backward_with_the_outputs_of_each_pass_alone(monk
     assert wrong > 0.01
 
 
-@pytest.mark.parametrize("kernel", [FlashOnCpu, Plain])
+@pytest.mark.parametrize("kernel", [FLASH_ON_CPU, PLAIN], ids=["cpu", "plain"])
 def test_half_precision_is_as_near_as_separate_sequences_are(monkeypatch, kernel):
-    monkeypatch.setattr(attention, "kernel_for", lambda query: kernel())
+    monkeypatch.setattr(attention, "kernel_for", lambda query: kernel)
     layout = LAYOUTS["long tail"]
     wide = heads_for(layout)
     half = [tensor.detach().bfloat16().requires_grad_() for tensor in wide]

@@ -62,7 +62,8 @@ def test_separate_rows_by_hand():
     assert second.input_ids.tolist() == [[1, 2, 3, 6]]
     assert second.position_ids[:, 0, -1].tolist() == [8, 8, 8]
     assert second.tokens.sequence.tolist() == [1]
-    assert first.layout.is_one_sequence
+    assert first.layout.sequences.query_lengths == (5,)
+    assert not first.layout.prompts
 
 
 @pytest.mark.parametrize("form", ["shared", "separate", "rows"])

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from support.made_trainer import made_config, made_trainer
 from support.tiny_models import IMAGE, tiny_case, tiny_model
+from support.varlen_emulation import varlen_on_cpu
 
 from easyvideor1.errors import MismatchError
 from easyvideor1.report.read import comparable, read_metrics
@@ -218,6 +219,21 @@ def test_segments_attend_within_themselves_by_one_call_per_distinct_length(monke
     torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
     grad = torch.randn_like(found)
     for a, b in zip(torch.autograd.grad(found, heads, grad), torch.autograd.grad(expected, heads, grad), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-12, rtol=0)
+
+
+def test_a_gpu_takes_one_call_for_all_segments():
+    lengths = [4, 4, 9, 1]
+    torch.manual_seed(0)
+    heads = [torch.randn(sum(lengths), 3, 8, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    ends = torch.tensor([0, 4, 8, 17, 18], dtype=torch.int32)
+    grad = torch.randn(sum(lengths), 3, 8, dtype=torch.float64)
+    with varlen_on_cpu():
+        found = vision_attention._Varlen.apply(*heads, ends, 9, 0.3)
+        gradients = torch.autograd.grad(found, heads, grad)
+    expected = vision_attention._by_length(heads, lengths, 0.3)
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+    for a, b in zip(gradients, torch.autograd.grad(expected, heads, grad), strict=True):
         torch.testing.assert_close(a, b, atol=1e-12, rtol=0)
 
 
