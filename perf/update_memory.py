@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-from easyvideor1.train.head import CHUNK_BYTES, logprobs_and_entropy
-from easyvideor1.train.logprobs import response_logprobs
-from easyvideor1.train.pack import pack_groups
+from easyvideor1.training.head import CHUNK_BYTES, logprobs_and_entropy
+from easyvideor1.training.logprobs import response_logprobs
+from easyvideor1.training.pack import pack_groups
 from perf.measure import measured, release_memory, return_freed_memory_at_once
 from perf.shared_prefix import build_group, build_model
 

@@ -8,7 +8,7 @@ from support.tiny_models import IMAGE, VIDEO, tiny_case, tiny_model
 
 from easyvideor1.rollout.engine import Sampling
 from easyvideor1.rollout.hf import HFEngine
-from easyvideor1.train import shared_prefix
+from easyvideor1.training import shared_prefix
 from easyvideor1.types import Example, StopReason
 
 END_ID, PAD_ID = 7, 95

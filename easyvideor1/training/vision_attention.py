@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from easyvideor1.train.kernels import Heads, varlen_backward, varlen_forward
+from easyvideor1.training.kernels import Heads, varlen_backward, varlen_forward
 
 NAME = "varlen_flash"
 """Transformers hands the lengths over instead of cutting the patches up itself where a name holds "flash"."""

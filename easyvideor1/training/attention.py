@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from easyvideor1.train.kernels import Heads, kernel_for
-from easyvideor1.train.layout import PackLayout, Range
+from easyvideor1.training.kernels import Heads, kernel_for
+from easyvideor1.training.layout import PackLayout, Range
 
 
 def pack_attention(

@@ -12,10 +12,10 @@ from support.varlen_emulation import varlen_on_cpu
 
 from easyvideor1.errors import MismatchError
 from easyvideor1.report.read import comparable, read_metrics
-from easyvideor1.train import shared_prefix, vision_attention
-from easyvideor1.train.logprobs import response_logprobs
-from easyvideor1.train.pack import pack_groups
-from easyvideor1.train.vision import Seen, Tower, encoder_outputs, look
+from easyvideor1.training import shared_prefix, vision_attention
+from easyvideor1.training.logprobs import response_logprobs
+from easyvideor1.training.pack import pack_groups
+from easyvideor1.training.vision import Seen, Tower, encoder_outputs, look
 from easyvideor1.types import Example
 
 FAMILIES = ["qwen3_vl", "qwen2_5_vl", "qwen2_vl", "qwen3_5"]

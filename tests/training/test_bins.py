@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from easyvideor1.train.bins import fewest_bins, first_fit_decreasing
+from easyvideor1.training.bins import fewest_bins, first_fit_decreasing
 
 
 def test_packing_fills_bins_and_keeps_the_order_within():

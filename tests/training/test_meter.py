@@ -1,7 +1,7 @@
 import torch
 
 from easyvideor1.algo.losses import Sum
-from easyvideor1.train.meter import Meter
+from easyvideor1.training.meter import Meter
 
 
 def test_sums_counts_and_maxima_are_those_of_all_parts():

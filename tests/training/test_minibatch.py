@@ -8,8 +8,8 @@ from support.made_trainer import final_weights, low_tokens, made_config, made_tr
 
 from easyvideor1.records.tally import Tally
 from easyvideor1.report.read import comparable, read_metrics
-from easyvideor1.train.minibatch import Idle
-from easyvideor1.train.pack import pack_groups
+from easyvideor1.training.minibatch import Idle
+from easyvideor1.training.pack import pack_groups
 from easyvideor1.types import Score
 
 KNOWN = ("policy", "policy_online", "offline_token_frac", "ratio", "ratio_clipped_frac", "kl_old", "total")

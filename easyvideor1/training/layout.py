@@ -8,7 +8,7 @@ from itertools import accumulate
 
 import torch
 
-from easyvideor1.train.kernels import Blocks
+from easyvideor1.training.kernels import Blocks
 
 Range = tuple[int, int]
 """Tokens from the first number up to the second."""

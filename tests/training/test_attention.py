@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from support.varlen_emulation import varlen_on_cpu
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from easyvideor1.train import attention, kernels
-from easyvideor1.train.attention import pack_attention
-from easyvideor1.train.kernels import FLASH_ON_CPU, PLAIN, VARLEN_FLASH, Blocks, Heads
-from easyvideor1.train.layout import GroupLayout, PackLayout
+from easyvideor1.training import attention, kernels
+from easyvideor1.training.attention import pack_attention
+from easyvideor1.training.kernels import FLASH_ON_CPU, PLAIN, VARLEN_FLASH, Blocks, Heads
+from easyvideor1.training.layout import GroupLayout, PackLayout
 
 EXACT = 1e-12
 SCALE = 0.3

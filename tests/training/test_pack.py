@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from easyvideor1.errors import UsageError
-from easyvideor1.train.pack import pack_groups
+from easyvideor1.training.pack import pack_groups
 from easyvideor1.types import Group, Prompt, Rollout, Sample, StopReason
 
 

@@ -161,7 +161,7 @@ def test_an_update_of_many_packs_reads_its_metrics_once(tmp_path, monkeypatch):
 
         def reading(tensor, *args):
             caller = sys._getframe(1).f_globals["__name__"]
-            if caller.startswith(("easyvideor1.train.policy", "easyvideor1.train.meter", "easyvideor1.algo")):
+            if caller.startswith(("easyvideor1.training.policy", "easyvideor1.training.meter", "easyvideor1.algo")):
                 reads.append(name)
             return original(tensor, *args)
 

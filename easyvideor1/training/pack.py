@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from easyvideor1.errors import UsageError
-from easyvideor1.train.bins import fewest_bins, first_fit_decreasing
-from easyvideor1.train.layout import GroupLayout, PackLayout
+from easyvideor1.training.bins import fewest_bins, first_fit_decreasing
+from easyvideor1.training.layout import GroupLayout, PackLayout
 from easyvideor1.types import Group, Prompt
 
 PackForm = Literal["shared", "separate", "rows"]

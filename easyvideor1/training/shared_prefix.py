@@ -15,10 +15,10 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from easyvideor1.errors import UsageError
-from easyvideor1.train import vision_attention
-from easyvideor1.train.attention import pack_attention
-from easyvideor1.train.layout import PackLayout
-from easyvideor1.train.pack import PackForm
+from easyvideor1.training import vision_attention
+from easyvideor1.training.attention import pack_attention
+from easyvideor1.training.layout import PackLayout
+from easyvideor1.training.pack import PackForm
 
 NAME = "shared_prefix"
 

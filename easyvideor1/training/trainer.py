@@ -19,14 +19,14 @@ from easyvideor1.records.stopwatch import Stopwatch
 from easyvideor1.records.tally import Tally, response_tally
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.offline import OfflineTrajectories
-from easyvideor1.train import checkpoint
-from easyvideor1.train.checkpoint import RunState
-from easyvideor1.train.collect import Candidate, Collected, Collector
-from easyvideor1.train.minibatch import Minibatch, minibatches
-from easyvideor1.train.pack import PackForm
-from easyvideor1.train.policy import Policy
-from easyvideor1.train.shared_prefix import pack_form
-from easyvideor1.train.stopping import watch_trend
+from easyvideor1.training import checkpoint
+from easyvideor1.training.checkpoint import RunState
+from easyvideor1.training.collect import Candidate, Collected, Collector
+from easyvideor1.training.minibatch import Minibatch, minibatches
+from easyvideor1.training.pack import PackForm
+from easyvideor1.training.policy import Policy
+from easyvideor1.training.shared_prefix import pack_form
+from easyvideor1.training.stopping import watch_trend
 from easyvideor1.types import Group, Sample, ScoredResponse, Scorer
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import gradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from easyvideor1.train.head import CHUNK_BYTES, _OutputLayer, logprobs_and_entropy
+from easyvideor1.training.head import CHUNK_BYTES, _OutputLayer, logprobs_and_entropy
 
 N, D, V = 11, 6, 40
 ONE_ROW, THREE_ROWS = 4 * V, 3 * 4 * V
