@@ -340,9 +340,10 @@ class TrainConfig:
     updates_per_step: int = 1
     """Optimizer steps that the groups of a step are dealt to; with more than one, old log-probs are computed first."""
     tokens_per_pack: int = 16_384
-    """Tokens computed at once in the update; a pack of several prompts with their responses holds at most so many."""
+    """Bound on the tokens of one forward and backward, which their memory follows; the longest prompt with
+    rollout.max_response_tokens has to fit."""
     shared_prefix: bool = True
-    """Compute the prompt of a group once; False: once for every rollout (same numbers, slower)."""
+    """Compute the prompt of a group once; False: once per rollout (same numbers, slower)."""
     validate_every: int = 0
     """Steps between validations; 0: only before the first and after the last step."""
     validation_samples: int = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import re
 import time
 from collections.abc import Callable
@@ -32,6 +34,18 @@ def measured(call: Callable[[], Value]) -> Measure[Value]:
     value = call()
     cpu_s, wall_s = time.process_time() - cpu, time.perf_counter() - wall
     return Measure(value=value, cpu_s=cpu_s, wall_s=wall_s, peak_bytes=max(0, _status_bytes("VmHWM") - held))
+
+
+def return_freed_memory_at_once() -> None:
+    """From here on, give every freed block of 1 MiB or more back to the system: slow, with exact peaks (glibc only)."""
+    m_mmap_threshold = -3  # malloc.h
+    ctypes.CDLL(None).mallopt(m_mmap_threshold, 1 << 20)
+
+
+def release_memory() -> None:
+    """Give freed memory back to the system, so that what is held before a call is what is in use (glibc only)."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
 
 
 def _status_bytes(name: str) -> int:

@@ -1,8 +1,10 @@
 """How much faster is a group computed with its prompt once? `python -m perf.shared_prefix`
 
-One group of n responses to one video prompt on a random Qwen3-VL: forward and backward of the policy-gradient sum, as
-one shared pack and as n separate packs packed together, by turns in one run. Times are CPU seconds of this process
-(medians); the last line is JSON.
+One group of n responses to one video prompt on a random Qwen3-VL: forward and backward of the policy-gradient sum, in
+packs with the prompt once and in packs of separate rows, by turns in one run; both get the same bound on the tokens of
+a pack, which the whole group just fills. Times are CPU seconds of this process (medians), memory is the peak above what
+was held before. `--responses 64 512 2048 4096 --tail` adds a table over prompts and answer lengths, equal ones and
+long-tailed ones (one long answer, the others an eighth of it). The last line is JSON.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ import argparse
 import json
 import platform
 import statistics
-import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,12 +22,18 @@ import torch
 from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
 from easyvideor1.training import shared_prefix
-from easyvideor1.training.logprobs import Features, response_logprobs
+from easyvideor1.training.logprobs import response_logprobs
 from easyvideor1.training.pack import Batch, pack_groups
+from easyvideor1.training.vision import Features
 from easyvideor1.types import Group, Prompt, Rollout, Sample, StopReason
+from perf.measure import measured, release_memory
 
-VIDEO, START, END = 501, 502, 503
+IMAGE, VIDEO, START, END = 500, 501, 502, 503
 PATCH, MERGE, TEMPORAL_PATCH = 16, 2, 2
+TABLE_FRAMES = (15, 31, 61)
+"""Temporal patches of the table's videos: prompts of 1,038, 2,110 and 4,120 tokens."""
+TURN_BUDGET_S = 20.0
+"""CPU time of the turns of one case of the table; there are at least two."""
 
 
 def build_model(*, hidden: int, layers: int) -> Any:
@@ -59,7 +68,7 @@ def build_model(*, hidden: int, layers: int) -> Any:
             "deepstack_visual_indexes": [0],
             "num_position_embeddings": 256,
         },
-        image_token_id=500,
+        image_token_id=IMAGE,
         video_token_id=VIDEO,
         vision_start_token_id=START,
         vision_end_token_id=END,
@@ -73,20 +82,39 @@ def build_model(*, hidden: int, layers: int) -> Any:
     return model
 
 
-def build_group(model: Any, *, frames: int, side: int, n: int, response: int) -> tuple[Group, Features]:
-    """A video of `frames` temporal patches, side x side patches each, and n responses of equal length."""
-    rng = np.random.default_rng(0)
+def build_group(
+    model: Any, *, frames: int = 0, images: int = 0, lengths: Sequence[int], side: int = 16, seed: int = 0
+) -> tuple[Group, Features]:
+    """A group with a response of each length, and its vision inputs.
+
+    Args:
+        frames: temporal patches of a video, side x side patches each; 0: no video.
+        images: images of the same size.
+    """
+    rng = np.random.default_rng(seed)
     ids = rng.integers(0, 400, 16).tolist()
+    for _ in range(images):
+        ids += [START] + [IMAGE] * (side // MERGE) ** 2 + [END]
     for _ in range(frames):
         ids += [10, START] + [VIDEO] * (side // MERGE) ** 2 + [END]
     ids += [7, 8, 9]
-    types = np.where(np.array(ids) == VIDEO, 2, 0)
-    grid = torch.tensor([[frames, side, side]])
+    types = np.array([{IMAGE: 1, VIDEO: 2}.get(token, 0) for token in ids])
+    features: dict[str, torch.Tensor] = {}
+    for num, rows, pixels, grid in (
+        (images, [[1, side, side]] * images, "pixel_values", "image_grid_thw"),
+        (frames, [[frames, side, side]], "pixel_values_videos", "video_grid_thw"),
+    ):
+        if num:
+            patches = rng.normal(size=(num * side * side, 3 * TEMPORAL_PATCH * PATCH**2)).astype(np.float32)
+            features |= {pixels: torch.from_numpy(patches), grid: torch.tensor(rows)}
     positions, _ = model.model.get_rope_index(
-        torch.tensor([ids]), mm_token_type_ids=torch.from_numpy(types)[None], video_grid_thw=grid
+        torch.tensor([ids]),
+        mm_token_type_ids=torch.from_numpy(types)[None],
+        image_grid_thw=features.get("image_grid_thw"),
+        video_grid_thw=features.get("video_grid_thw"),
     )
     prompt = Prompt(
-        sample=Sample(id="benchmark", problem_type="numerical", problem="", gold=""),
+        sample=Sample(id=f"benchmark {seed}", problem_type="numerical", problem="", gold=""),
         text="",
         input_ids=np.array(ids),
         token_types=types,
@@ -95,77 +123,132 @@ def build_group(model: Any, *, frames: int, side: int, n: int, response: int) ->
     )
     rollouts = tuple(
         Rollout(
-            token_ids=tuple(rng.integers(0, 400, response).tolist()),
+            token_ids=tuple(rng.integers(0, 400, length).tolist()),
             text="",
             logprobs=None,
             stop_reason=StopReason.LENGTH,
         )
-        for _ in range(n)
+        for length in lengths
     )
+    n = len(lengths)
     group = Group(prompt=prompt, rollouts=rollouts, advantages=tuple(rng.normal(size=n)), weights=(1.0,) * n)
-    patches = rng.normal(size=(frames * side * side, 3 * TEMPORAL_PATCH * PATCH**2)).astype(np.float32)
-    return group, {"pixel_values_videos": torch.from_numpy(patches), "video_grid_thw": grid}
+    return group, features
 
 
-def run(model: Any, batch: Batch, features: Features) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """Forward and backward of all packs; returns log-probs by rollout, [n * response], and gradients."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Turn:
+    """One forward and backward of a whole group."""
+
+    logprobs: torch.Tensor
+    """[tokens of all responses], rollout by rollout."""
+    gradients: dict[str, torch.Tensor]
+    cpu_s: float
+    peak_bytes: int
+
+
+def run(model: Any, batch: Batch, features: Features) -> Turn:
+    def forward_and_backward() -> list[tuple[torch.Tensor, torch.Tensor]]:
+        found = []
+        for pack in batch.packs:
+            logprobs, _ = response_logprobs(model, pack, {0: features})
+            (logprobs * pack.tokens.advantages).sum().backward()
+            found.append((pack.tokens.sequence, logprobs.detach()))
+        return found
+
     model.zero_grad()
-    found = []
-    for pack in batch.packs:
-        logprobs, _ = response_logprobs(model, pack, {0: features})
-        (logprobs * pack.tokens.advantages).sum().backward()
-        found.append((pack.tokens.sequence, logprobs.detach()))
-    order = torch.cat([sequence for sequence, _ in found]).argsort(stable=True)
-    gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-    return torch.cat([logprobs for _, logprobs in found])[order], gradients
+    measure = measured(forward_and_backward)
+    order = torch.cat([sequence for sequence, _ in measure.value]).argsort(stable=True)
+    return Turn(
+        logprobs=torch.cat([logprobs for _, logprobs in measure.value])[order],
+        gradients={name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None},
+        cpu_s=measure.cpu_s,
+        peak_bytes=measure.peak_bytes,
+    )
+
+
+def compare(model: Any, *, frames: int, lengths: Sequence[int], turns: int | None) -> dict[str, Any]:
+    """Both ways by turns, after a first turn for the numbers; `turns` None: as many as the budget allows."""
+    group, features = build_group(model, frames=frames, lengths=lengths)
+    bound = len(group.prompt) + sum(lengths)
+    batches = {
+        "separate": pack_groups([group], tokens_per_pack=bound, form="separate"),
+        "shared": pack_groups([group], tokens_per_pack=bound, form="shared"),
+    }
+    first = {}
+    for name, batch in batches.items():
+        release_memory()
+        first[name] = run(model, batch, features)
+    if turns is None:
+        turns = max(2, min(5, int(TURN_BUDGET_S / sum(turn.cpu_s for turn in first.values()))))
+    cpu_s: dict[str, list[float]] = {name: [] for name in batches}
+    for _ in range(turns):
+        for name, batch in batches.items():
+            cpu_s[name].append(run(model, batch, features).cpu_s)
+    medians = {name: statistics.median(times) for name, times in cpu_s.items()}
+    ratios = sorted(a / b for a, b in zip(cpu_s["separate"], cpu_s["shared"], strict=True))
+    separate, shared = first["separate"], first["shared"]
+    return {
+        "prompt_tokens": len(group.prompt),
+        "response_tokens": lengths[0] if len(set(lengths)) == 1 else list(lengths),
+        "speedup": round(medians["separate"] / medians["shared"], 2),
+        "speedup_range": [round(ratios[0], 2), round(ratios[-1], 2)],
+        "memory_ratio": round(shared.peak_bytes / separate.peak_bytes, 2),
+        "max_logprob_diff": (separate.logprobs - shared.logprobs).abs().max().item(),
+        "max_grad_rel_diff": max(
+            ((shared.gradients[name] - grad).norm() / (grad.norm() + 1e-12)).item()
+            for name, grad in separate.gradients.items()
+        ),
+        "separate_cpu_s": round(medians["separate"], 3),
+        "shared_cpu_s": round(medians["shared"], 3),
+        "separate_peak_mb": separate.peak_bytes >> 20,
+        "shared_peak_mb": shared.peak_bytes >> 20,
+        "computed_tokens": {name: batch.num_tokens for name, batch in batches.items()},
+        "turns": turns,
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=8, help="responses of the group")
-    parser.add_argument("--response", type=int, default=48, help="tokens of each response")
-    parser.add_argument("--frames", type=int, default=8, help="temporal patches of the video, 67 tokens each")
+    parser.add_argument("--response", type=int, default=48, help="tokens of each response of the first case")
+    parser.add_argument("--frames", type=int, default=8, help="temporal patches of its video, 67 tokens each")
+    parser.add_argument("--responses", type=int, nargs="*", default=[], help="answer lengths of the table")
+    parser.add_argument("--tail", action="store_true", help="the table has long-tailed answers as well as equal ones")
     parser.add_argument("--hidden", type=int, default=256, help="width of the text model")
     parser.add_argument("--layers", type=int, default=3, help="text layers")
-    parser.add_argument("--repeats", type=int, default=5, help="timed turns of each way, after one for the comparison")
+    parser.add_argument("--repeats", type=int, default=5, help="timed turns of each way in the first case")
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     model = build_model(hidden=args.hidden, layers=args.layers)
-    group, features = build_group(model, frames=args.frames, side=16, n=args.n, response=args.response)
-    separate_pack = 2 * (len(group.prompt) + args.response)
-    batches = {
-        "separate": pack_groups([group], tokens_per_pack=separate_pack, shared_prefix=False),
-        "shared": pack_groups([group], tokens_per_pack=1, shared_prefix=True),
-    }
-    (separate, separate_grads), (shared, shared_grads) = (run(model, batch, features) for batch in batches.values())
-    seconds: dict[str, list[float]] = {name: [] for name in batches}
-    for _ in range(args.repeats):
-        for name, batch in batches.items():
-            start = time.process_time()
-            run(model, batch, features)
-            seconds[name].append(time.process_time() - start)
-    medians = {name: statistics.median(times) for name, times in seconds.items()}
-    ratios = sorted(a / b for a, b in zip(seconds["separate"], seconds["shared"], strict=True))
+    first = compare(model, frames=args.frames, lengths=[args.response] * args.n, turns=args.repeats)
+    table = []
+    print("prompt  answers             speedup  (range)        memory  log-probs  gradients")
+    for frames in TABLE_FRAMES if args.responses else ():
+        for length in args.responses:
+            shapes = [[length] * args.n]
+            if args.tail:
+                shapes.append([length, *[max(1, length // 8)] * (args.n - 1)])
+            for lengths in shapes:
+                row = compare(model, frames=frames, lengths=lengths, turns=None)
+                table.append(row)
+                name = f"{args.n} x {length}" if len(set(lengths)) == 1 else f"{length} + {args.n - 1} x {lengths[1]}"
+                print(
+                    f"{row['prompt_tokens']:6}  {name:18}  {row['speedup']:6.2f}   {row['speedup_range']!s:14}"
+                    f" {row['memory_ratio']:5.2f}   {row['max_logprob_diff']:.1e}    {row['max_grad_rel_diff']:.1e}",
+                    flush=True,
+                )
     result = {
         "benchmark": "shared_prefix",
-        "speedup": round(medians["separate"] / medians["shared"], 2),
-        "speedup_range": [round(ratios[0], 2), round(ratios[-1], 2)],
-        "max_logprob_diff": (separate - shared).abs().max().item(),
-        "max_grad_rel_diff": max(
-            ((shared_grads[name] - grad).norm() / (grad.norm() + 1e-12)).item() for name, grad in separate_grads.items()
-        ),
-        "separate_cpu_s": round(medians["separate"], 3),
-        "shared_cpu_s": round(medians["shared"], 3),
+        **first,
+        "max_logprob_diff": max(row["max_logprob_diff"] for row in [first, *table]),
+        "max_grad_rel_diff": max(row["max_grad_rel_diff"] for row in [first, *table]),
+        "table": table,
         "n": args.n,
-        "prompt_tokens": len(group.prompt),
-        "response_tokens": args.response,
-        "computed_tokens": {name: batch.num_tokens for name, batch in batches.items()},
         "hidden": args.hidden,
         "layers": args.layers,
         "parameters": sum(p.numel() for p in model.parameters()),
-        "repeats": args.repeats,
         "threads": args.threads,
         "machine": platform.machine(),
         "torch": torch.__version__,

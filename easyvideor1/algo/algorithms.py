@@ -181,6 +181,10 @@ class Algorithm:
     def needs_policy_rollouts(self) -> bool:
         return self.policy_weight > 0
 
+    def loss_of(self, source: Literal["policy", "offline"]) -> LossKind:
+        """The token loss of a rollout from there."""
+        return self.offline_loss if source == "offline" else self.loss
+
     @property
     def losses(self) -> set[str]:
         """Of the tokens that train."""

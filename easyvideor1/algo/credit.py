@@ -89,6 +89,24 @@ def normalizer(groups: Sequence[Group], algorithm: Algorithm, *, max_response_to
     return float(len(lengths) * (algorithm.fixed_length or max_response_tokens))
 
 
+def learning_rollouts(group: Group, algorithm: Algorithm) -> tuple[int, ...]:
+    """Indices of the rollouts that can move the weights; the gradient of all others is exactly 0.
+
+    Those with tokens and a loss weight, and one of: an advantage, a term that does not look at it (KL, entropy), or
+    imitation as their loss.
+    """
+    looks_at_all = algorithm.entropy_coef > 0 or (algorithm.needs_reference and algorithm.kl_in == "loss")
+    return tuple(
+        index
+        for index, (rollout, advantage, weight) in enumerate(
+            zip(group.rollouts, group.advantages, group.weights, strict=True)
+        )
+        if rollout.token_ids
+        and weight != 0
+        and (looks_at_all or advantage != 0 or algorithm.loss_of(rollout.source) == "cross_entropy")
+    )
+
+
 def _group_values(
     group: Group,
     algorithm: Algorithm,

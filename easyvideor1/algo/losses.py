@@ -126,6 +126,29 @@ def policy_loss(tokens: Tokens, algorithm: Algorithm, *, normalizer: float) -> L
     return Loss(value=(scale_N * loss_N).sum() / normalizer, metrics=_sums(metrics, trains_N, tokens))
 
 
+def idle_sums(*, num_sampled: int, num_offline: int, is_only_update: bool) -> dict[str, tuple[float, float]]:
+    """(sum, count) by metric: what tokens that cannot move the weights add to those of `policy_loss`.
+
+    Their loss is 0, so they need not be computed to be counted. Entropies, and ratios after an earlier update of the
+    same batch, are known of computed tokens only; their averages are over those.
+
+    Args:
+        num_sampled, num_offline: such tokens with a loss weight, of the policy's and of offline rollouts.
+        is_only_update: no other update comes before this one, so that the ratio is 1.
+    """
+    num = num_sampled + num_offline
+    sums: dict[str, tuple[float, float]] = {
+        "loss/policy": (0.0, num),
+        "loss/policy_online": (0.0, num_sampled),
+        "loss/policy_offline": (0.0, num_offline),
+        "loss/offline_token_frac": (num_offline, num),
+        "loss/ratio_clipped_frac": (0.0, num),
+    }
+    if is_only_update:
+        sums |= {"loss/ratio": (num_sampled, num_sampled), "loss/kl_old": (0.0, num_sampled)}
+    return sums
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Terms:
     """What the token losses are made of, all [N] and 0 where a token does not train."""

@@ -14,7 +14,7 @@ from easyvideor1.data.encode import Encoder
 from easyvideor1.data.prepare import Preparer
 from easyvideor1.extras import need
 from easyvideor1.rewards.pool import RewardPool
-from easyvideor1.types import Sample
+from easyvideor1.types import Prompt, Sample
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.known_files import known_files
 from easyvideor1.video.pool import DecodePool
@@ -28,14 +28,14 @@ class Parts:
     prepare: Preparer
     rewards: RewardPool
 
-    def check(self, sample: Sample) -> None:
-        """Make sure that a sample can be asked and scored; nothing is decoded.
+    def check(self, sample: Sample) -> Prompt:
+        """Make sure that a sample can be asked and scored; nothing is decoded. Returns its prompt.
 
         Raises:
             DataError: an unknown problem type, an unreadable gold answer or media header, or a prompt over the limit.
         """
         self.rewards.check([sample])
-        self.prepare.prompt(sample)
+        return self.prepare.prompt(sample)
 
 
 def need_extras(config: RunConfig) -> None:

@@ -2,130 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch.utils.checkpoint import checkpoint
 
-from easyvideor1.data.encode import join_inputs
-from easyvideor1.errors import MismatchError, UsageError
+from easyvideor1.errors import MismatchError
+from easyvideor1.training.head import CHUNK_BYTES, logprobs_and_entropy
 from easyvideor1.training.pack import Pack
-from easyvideor1.training.shared_prefix import layer_types
-
-Features = Mapping[str, torch.Tensor]
-"""Visual arguments of one prompt under the model's names (pixel_values, image_grid_thw, pixel_values_videos,
-video_grid_thw), as data.encode.media_inputs makes them; only those the prompt has."""
+from easyvideor1.training.vision import KINDS, Media, Seen, encoder_outputs, look
 
 
 def response_logprobs(
     model: Any,
     pack: Pack,
-    features: Mapping[int, Features],
+    media: Mapping[int, Media],
     *,
     temperature: float = 1.0,
-    entropy_gradients: bool = False,
-    keep_vision_in_graph: bool = False,
-    chunk_tokens: int = 1024,
-) -> tuple[torch.Tensor, torch.Tensor]:
+    with_entropy: bool = False,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Log-probability and entropy of every response token of a pack, in the pack's flat order.
 
-    The vision tower runs once per segment: once per group with a shared prefix, once per rollout without.
-    Under FSDP2 call this from the forward of the sharded root module, for it reaches into the model.
+    The vision tower is called once, before the text layers, over the media of each group once; not at all for what a
+    frozen tower has seen (`vision.Tower`). Under FSDP2 call this from the forward of the sharded root module, for it
+    reaches into the model.
 
     Args:
         model: a Qwen2-VL, Qwen2.5-VL, Qwen3-VL or Qwen3.5 `ForConditionalGeneration`, after `shared_prefix.enable`.
-        features: group index -> its visual arguments; groups without media may be left out.
+        media: index of a group -> its pixels, or what the tower saw in them; groups without media may be left out.
         temperature: divides the logits.
-        entropy_gradients: let gradients flow through the entropy, which keeps more of the logits for backward.
-        keep_vision_in_graph: run the vision tower on one empty patch, with weight zero, where the pack has no media,
-            so that all ranks of a sharded model do the same collectives.
-        chunk_tokens: logits exist for at most this many tokens at once; with more, backward computes them again.
+        with_entropy: whether the entropy is wanted; it costs about as much as the log-probs.
+        chunk_bytes: bound on the logits that exist at once.
 
     Returns:
-        (log-probs [N] float32, entropy in nats [N] float32).
+        (log-probs [N] float32, entropy in nats [N] float32 or None).
 
     Raises:
         MismatchError: a prompt's placeholders and its features differ in number; names the sample.
-        UsageError: the model's layers cannot keep the sequences of the pack apart.
     """
-    _check_layers(model, pack)
-    inputs = _visual_inputs(model.config, pack, features)
-    hidden = model.model(
-        input_ids=pack.input_ids, position_ids=pack.position_ids, use_cache=False, pack_layout=pack.layout, **inputs
-    ).last_hidden_state[0]
-    if keep_vision_in_graph and not inputs:
-        hidden = hidden + 0.0 * _empty_vision(model)
-    hidden_N = hidden[pack.predictors]
-    if len(hidden_N) <= chunk_tokens:
-        return _logprobs_and_entropy(model.lm_head, hidden_N, pack.tokens.token_ids, temperature, entropy_gradients)
-    chunks = [
-        checkpoint(_logprobs_and_entropy, model.lm_head, *chunk, temperature, entropy_gradients, use_reentrant=False)
-        for chunk in zip(hidden_N.split(chunk_tokens), pack.tokens.token_ids.split(chunk_tokens), strict=True)
-    ]
-    return torch.cat([logprobs for logprobs, _ in chunks]), torch.cat([entropy for _, entropy in chunks])
-
-
-def _logprobs_and_entropy(
-    lm_head: Callable[[torch.Tensor], torch.Tensor],
-    hidden: torch.Tensor,
-    targets: torch.Tensor,
-    temperature: float,
-    entropy_gradients: bool,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    logits = lm_head(hidden).float() / temperature
-    log_total = logits.logsumexp(-1)
-    logprobs = logits.gather(-1, targets[:, None]).squeeze(-1) - log_total
-    with torch.set_grad_enabled(entropy_gradients and torch.is_grad_enabled()):
-        entropy = log_total - ((logits - log_total[:, None]).exp() * logits).sum(-1)
-    return logprobs, entropy
-
-
-def _check_layers(model: Any, pack: Pack) -> None:
-    if "linear_attention" in layer_types(model) and not pack.layout.is_one_sequence:
-        raise UsageError(
-            "this model has linear-attention layers, whose state would run from one response into the next; "
-            "set train.shared_prefix=false and train.tokens_per_pack=1 (one response per pack)"
-        )
-
-
-def _visual_inputs(config: Any, pack: Pack, features: Mapping[int, Features]) -> dict[str, torch.Tensor]:
-    """The visual arguments of the model's forward: the media of each segment, in the order of the pack."""
-    parts = [features.get(segment.group, {}) for segment in pack.segments]
-    merge = config.vision_config.spatial_merge_size
-    ids_by_segment = pack.input_ids[0].split([segment.num_tokens for segment in pack.segments])
-    kinds = (
-        ("image", config.image_token_id, "pixel_values", "image_grid_thw"),
-        ("video", config.video_token_id, "pixel_values_videos", "video_grid_thw"),
+    hidden = _hidden(model, pack, media)
+    return logprobs_and_entropy(
+        hidden.flatten(0, 1)[pack.predictors],
+        model.lm_head.weight,
+        pack.tokens.token_ids,
+        temperature=temperature,
+        with_entropy=with_entropy,
+        chunk_bytes=chunk_bytes,
     )
-    for segment, ids, part in zip(pack.segments, ids_by_segment, parts, strict=True):
-        for kind, token, patches, grid in kinds:
-            _check_counts(segment.sample_id, kind, int((ids == token).sum()), part.get(patches), part.get(grid), merge)
-    return {name: tensor.to(pack.input_ids.device) for name, tensor in join_inputs(parts).items()}
 
 
-def _check_counts(
-    sample_id: str, kind: str, placeholders: int, patches: torch.Tensor | None, grid: torch.Tensor | None, merge: int
-) -> None:
+def _hidden(model: Any, pack: Pack, media: Mapping[int, Media]) -> torch.Tensor:
+    """[B, L, hidden]: what the last text layer makes of each token."""
+    groups = list(dict.fromkeys(segment.group for segment in pack.segments))
+    found = [media.get(group, {}) for group in groups]
+    _check_counts(model, pack, dict(zip(groups, found, strict=True)))
+    zero = None
+    if all(isinstance(item, Seen) for item in found):
+        seen = [item.to(pack.input_ids.device) for item in found if isinstance(item, Seen)]
+    else:
+        seen, zero = look(model, [item for item in found if not isinstance(item, Seen)])
+    by_group = dict(zip(groups, seen, strict=True))
+    outputs = encoder_outputs([by_group[segment.group] for segment in pack.segments])
+    if outputs:
+        inputs = {"input_ids": pack.input_ids, "mm_encoder_outputs": outputs}
+    else:
+        embeddings = model.get_input_embeddings()(pack.input_ids)
+        inputs = {"inputs_embeds": embeddings if zero is None else embeddings + zero}
+    return model.model(
+        position_ids=pack.position_ids, use_cache=False, pack_layout=pack.layout, **inputs
+    ).last_hidden_state
+
+
+def _check_counts(model: Any, pack: Pack, media: Mapping[int, Media]) -> None:
+    """Compare the placeholders of each segment with what there is to fill them."""
+    config = model.config
+    patches_per_token = config.vision_config.spatial_merge_size**2
+    markers = torch.tensor([config.image_token_id, config.video_token_id], device=pack.input_ids.device)
+    ids = pack.input_ids.flatten()
+    parts = [ids[segment.start : segment.start + segment.num_tokens] for segment in pack.segments]
+    counts = torch.stack([(part[:, None] == markers).sum(0) for part in parts]).tolist()
+    for segment, of_segment in zip(pack.segments, counts, strict=True):
+        for kind, placeholders in zip(KINDS, of_segment, strict=True):
+            found = _problem(kind, placeholders, media[segment.group], patches_per_token)
+            if found:
+                remedy = "build the prompt and its patches from the same plan; a response must not hold vision tokens"
+                raise MismatchError(found, where=f"sample {segment.sample_id}", remedy=remedy)
+
+
+def _problem(kind: str, placeholders: int, media: Media, patches_per_token: int) -> str | None:
+    if isinstance(media, Seen):
+        num_tokens = len(media.by_kind[kind]) if kind in media.by_kind else 0
+        if num_tokens == placeholders:
+            return None
+        return f"{placeholders} {kind} placeholders, but the vision tower made {num_tokens} tokens"
+    pixels, grid_name = KINDS[kind]
+    grid = media.get(grid_name)
     from_grid = 0 if grid is None else int(grid.prod(-1).sum())
-    num_patches = 0 if patches is None else len(patches)
-    if num_patches != from_grid or placeholders * merge**2 != from_grid:
-        raise MismatchError(
-            f"{placeholders} {kind} placeholders need {placeholders * merge**2} patches, but there are {num_patches}, "
-            f"and the grid {[] if grid is None else grid.tolist()} has {from_grid}",
-            where=f"sample {sample_id}",
-            remedy="build the prompt and its patches from the same plan; a response must not hold vision tokens",
-        )
-
-
-def _empty_vision(model: Any) -> torch.Tensor:
-    """A scalar through every weight of the vision tower, from zero patches that make one token."""
-    vision = model.config.vision_config
-    merge = vision.spatial_merge_size
-    values = getattr(vision, "in_channels", 3) * vision.temporal_patch_size * vision.patch_size**2
-    weight = model.lm_head.weight
-    features = model.model.get_image_features(
-        torch.zeros(merge**2, values, device=weight.device), torch.tensor([[1, merge, merge]], device=weight.device)
+    num_patches = len(media[pixels]) if pixels in media else 0
+    needed = placeholders * patches_per_token
+    if num_patches == from_grid == needed:
+        return None
+    return (
+        f"{placeholders} {kind} placeholders need {needed} patches, but there are {num_patches}, "
+        f"and the grid {[] if grid is None else grid.tolist()} has {from_grid}"
     )
-    deepstack = [part for layer in getattr(features, "deepstack_features", None) or [] for part in layer]
-    return sum(part.sum() for part in [*features.pooler_output, *deepstack])  # type: ignore[return-value]

@@ -27,6 +27,17 @@ class MasterWeights:
         """Those that are not the model's own."""
         self._pairs = [(trained[name], master) for name, master in self.copies.items()]
 
+    def zero_gradients(self) -> None:
+        """Start a sum of gradients, of zeros: what a step does not reach is a gradient of 0, not a missing one.
+
+        So a step is the same whether a group that cannot move the weights was computed or not, on one process or many.
+        """
+        for weight in self.by_name.values():
+            if weight.grad is None:
+                weight.grad = torch.zeros_like(weight)
+            else:
+                weight.grad.zero_()
+
     def collect_gradients(self) -> None:
         """Add the model's gradients to those of the copies, and clear them: call it after every backward."""
         for parameter, master in self._pairs:

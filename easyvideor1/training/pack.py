@@ -1,20 +1,27 @@
 """Groups -> packs without padding, ready for the model.
 
-A pack is a list of segments `[prompt | responses]`: with a shared prefix a segment is a whole group, without it is one
-rollout (a group of one response); everything after packing is the same code. Everything about response tokens is flat,
-[N], in one order: segments as they stand in the pack, rollouts of a segment in order, tokens in order.
+A pack is a list of segments `[prompt | responses]`: with a shared prefix a segment is a group, or as many of its
+rollouts as fit; without it is one rollout. Everything after packing is the same code. Everything about response tokens
+is flat, [N], in one order: segments as they stand in the pack, rollouts of a segment in order, tokens in order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 
-from easyvideor1.training.shared_prefix import PackLayout, lay_out
+from easyvideor1.errors import UsageError
+from easyvideor1.training.bins import fewest_bins, first_fit_decreasing
+from easyvideor1.training.layout import GroupLayout, PackLayout
 from easyvideor1.types import Group, Prompt
+
+PackForm = Literal["shared", "separate", "rows"]
+"""shared: each prompt once, with its responses after it; separate: a prompt and one response after another; rows: the
+same as the rows of a batch, for models in which one sequence would run on into the next."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -52,32 +59,35 @@ class Segment:
     rollouts: tuple[int, ...]
     """Which rollouts of the group, in order."""
     sample_id: str
+    start: int
+    """Where it starts in the flattened ids of the pack."""
     num_tokens: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Pack:
-    """Segments one after another: one forward of the model."""
+    """Segments one after another, or side by side as the rows of a batch: one forward of the model."""
 
     input_ids: torch.Tensor
-    """int64 [1, L]."""
+    """int64 [1, L], or [B, L] with a segment per row, filled up on the right."""
     position_ids: torch.Tensor
-    """int64 [3, 1, L]: time, height, width."""
-    layout: PackLayout
+    """int64 [3, B, L]: time, height, width."""
+    layout: PackLayout | None
+    """None: the rows of an ordinary causal batch."""
     segments: tuple[Segment, ...]
     predictors: torch.Tensor
-    """int64 [N]: where in the pack the token before each response token stands, whose output predicts it."""
+    """int64 [N]: where in the flattened pack the token before each response token stands, whose output predicts it."""
     tokens: ResponseTokens
 
     @property
     def num_tokens(self) -> int:
-        return self.input_ids.shape[1]
+        return self.input_ids.numel()
 
     def to(self, device: torch.device | str) -> Pack:
         return Pack(
             input_ids=self.input_ids.to(device),
             position_ids=self.position_ids.to(device),
-            layout=self.layout.to(device),
+            layout=None if self.layout is None else self.layout.to(device),
             segments=self.segments,
             predictors=self.predictors.to(device),
             tokens=self.tokens.to(device),
@@ -91,7 +101,7 @@ class Batch:
     packs: tuple[Pack, ...]
     num_groups: int
     num_sequences: int
-    """Rollouts, those without tokens included."""
+    """Rollouts, those that are in no pack included."""
 
     @property
     def num_response_tokens(self) -> int:
@@ -103,49 +113,79 @@ class Batch:
         return sum(pack.num_tokens for pack in self.packs)
 
 
-def pack_groups(groups: Sequence[Group], *, tokens_per_pack: int, shared_prefix: bool) -> Batch:
-    """Put groups into packs of at most `tokens_per_pack` tokens (a larger segment gets a pack of its own).
+def pack_groups(
+    groups: Sequence[Group],
+    *,
+    tokens_per_pack: int,
+    form: PackForm = "shared",
+    chosen: Sequence[Sequence[int]] | None = None,
+) -> Batch:
+    """Put groups into packs of at most `tokens_per_pack` tokens.
 
-    First-fit decreasing; a pure function of its arguments. Rollouts without a token are counted but not packed.
+    A group whose rollouts do not fit is cut into the fewest segments that do; segments are put together first-fit
+    decreasing. A pure function of its arguments. Rollouts without a token are counted but not packed.
 
     Args:
         groups: with advantages and weights, one per rollout.
-        shared_prefix: one segment per group, its prompt once; False: one segment per rollout.
+        tokens_per_pack: bound on the tokens of a forward, which its activation memory follows.
+        form: see PackForm.
+        chosen: indices of the rollouts to pack, per group; None: all.
 
     Raises:
+        UsageError: a prompt with a single response is over the bound; names the sample.
         ValueError: a group whose advantages, weights or sampler log-probs do not match its rollouts.
     """
     first_sequence = np.cumsum([0, *(len(group.rollouts) for group in groups)])
-    segments = []
+    pieces: list[_Piece] = []
+    bins: list[list[_Piece]] = []
     for index, group in enumerate(groups):
         _check(group)
-        filled = tuple(i for i, rollout in enumerate(group.rollouts) if rollout.token_ids)
-        for rollouts in [filled] * bool(filled) if shared_prefix else [(i,) for i in filled]:
-            num_tokens = len(group.prompt) + sum(len(group.rollouts[i].token_ids) for i in rollouts)
-            sample_id = group.prompt.sample.id
-            segments.append(Segment(group=index, rollouts=rollouts, sample_id=sample_id, num_tokens=num_tokens))
-    bins = first_fit_decreasing([segment.num_tokens for segment in segments], capacity=tokens_per_pack)
-    packs = tuple(_pack([segments[i] for i in members], groups, first_sequence) for members in bins)
+        wanted = range(len(group.rollouts)) if chosen is None else chosen[index]
+        filled = [i for i in wanted if group.rollouts[i].token_ids]
+        sizes = [len(group.rollouts[i].token_ids) for i in filled]
+        _check_bound(group, sizes, tokens_per_pack)
+        if form == "rows":
+            bins += _rows(index, filled, sizes, num_prompt=len(group.prompt), capacity=tokens_per_pack)
+        elif form == "separate":
+            pieces += [_Piece(index, (i,), len(group.prompt) + size) for i, size in zip(filled, sizes, strict=True)]
+        else:
+            for members in fewest_bins(sizes, capacity=tokens_per_pack - len(group.prompt)):
+                num_tokens = len(group.prompt) + sum(sizes[place] for place in members)
+                pieces.append(_Piece(index, tuple(filled[place] for place in members), num_tokens))
+    for members in first_fit_decreasing([piece.num_tokens for piece in pieces], capacity=tokens_per_pack):
+        bins.append([pieces[i] for i in members])
+    packs = tuple(_pack(members, groups, first_sequence, in_rows=form == "rows") for members in bins)
     return Batch(packs=packs, num_groups=len(groups), num_sequences=int(first_sequence[-1]))
 
 
-def first_fit_decreasing(sizes: Sequence[int], *, capacity: int) -> list[list[int]]:
-    """Indices of the sizes, by bin; within a bin and among bins (by first member) in the given order.
+class _Piece(NamedTuple):
+    """A segment before it has a place."""
 
-    >>> first_fit_decreasing([2, 5, 3, 9, 4], capacity=7)
-    [[0, 1], [2, 4], [3]]
-    """
-    bins: list[list[int]] = []
-    room: list[int] = []
-    for index in sorted(range(len(sizes)), key=lambda i: (-sizes[i], i)):
-        found = next((b for b, free in enumerate(room) if free >= sizes[index]), None)
-        if found is None:
-            bins.append([index])
-            room.append(capacity - sizes[index])
-        else:
-            bins[found].append(index)
-            room[found] -= sizes[index]
-    return sorted(sorted(members) for members in bins)
+    group: int
+    rollouts: tuple[int, ...]
+    num_tokens: int
+
+
+def _rows(
+    index: int, filled: Sequence[int], sizes: Sequence[int], *, num_prompt: int, capacity: int
+) -> list[list[_Piece]]:
+    """The rollouts of a group in batches whose rows, all as long as the longest, hold at most `capacity` tokens."""
+    batches: list[list[_Piece]] = []
+    for size, i in sorted(zip(sizes, filled, strict=True), key=lambda pair: (-pair[0], pair[1])):
+        if not batches or (len(batches[-1]) + 1) * batches[-1][0].num_tokens > capacity:
+            batches.append([])
+        batches[-1].append(_Piece(index, (i,), num_prompt + size))
+    return [sorted(batch, key=lambda piece: piece.rollouts) for batch in batches]
+
+
+def _check_bound(group: Group, sizes: Sequence[int], tokens_per_pack: int) -> None:
+    longest = max(sizes, default=0)
+    if sizes and len(group.prompt) + longest > tokens_per_pack:
+        raise UsageError(
+            f"sample {group.prompt.sample.id}: its prompt of {len(group.prompt)} tokens with a response of {longest} "
+            f"is more than train.tokens_per_pack={tokens_per_pack}; set it to data.max_prompt_tokens + "
+            "rollout.max_response_tokens or more (memory grows with it), or lower those"
+        )
 
 
 def _check(group: Group) -> None:
@@ -163,13 +203,23 @@ def _check(group: Group) -> None:
             )
 
 
-def _pack(segments: Sequence[Segment], groups: Sequence[Group], first_sequence: np.ndarray) -> Pack:
-    ids, positions, predictors, layouts = [], [], [], []
+def _pack(pieces: Sequence[_Piece], groups: Sequence[Group], first_sequence: np.ndarray, *, in_rows: bool) -> Pack:
+    row_length = max(piece.num_tokens for piece in pieces)
+    segments, ids, positions, predictors, layouts = [], [], [], [], []
     start = 0
-    for segment in segments:
-        prompt = groups[segment.group].prompt
-        responses = [groups[segment.group].rollouts[i].token_ids for i in segment.rollouts]
-        lengths = [len(response) for response in responses]
+    for piece in pieces:
+        prompt = groups[piece.group].prompt
+        responses = [groups[piece.group].rollouts[i].token_ids for i in piece.rollouts]
+        lengths = tuple(len(response) for response in responses)
+        segments.append(
+            Segment(
+                group=piece.group,
+                rollouts=piece.rollouts,
+                sample_id=prompt.sample.id,
+                start=start,
+                num_tokens=piece.num_tokens,
+            )
+        )
         ids += [prompt.input_ids, *(np.asarray(response, dtype=np.int64) for response in responses)]
         positions += [prompt.position_ids, *(_response_positions(prompt, length) for length in lengths)]
         response_start = start + len(prompt)
@@ -177,15 +227,22 @@ def _pack(segments: Sequence[Segment], groups: Sequence[Group], first_sequence: 
             # The first token of every response is predicted by the last one of the prompt.
             predictors += [[start + len(prompt) - 1], np.arange(response_start, response_start + length - 1)]
             response_start += length
-        layouts.append(lay_out(len(prompt), lengths))
-        start += segment.num_tokens
+        layouts.append(GroupLayout(num_prompt=len(prompt), lengths=lengths))
+        start += piece.num_tokens
+        if in_rows:
+            # Nothing looks at what comes after a response; its last token is no vision token.
+            missing = row_length - piece.num_tokens
+            ids.append(np.full(missing, responses[-1][-1], dtype=np.int64))
+            positions.append(np.zeros((3, missing), dtype=np.int64))
+            start += missing
+    num_rows = len(pieces) if in_rows else 1
     return Pack(
-        input_ids=torch.from_numpy(np.concatenate(ids).astype(np.int64))[None],
-        position_ids=torch.from_numpy(np.concatenate(positions, axis=1).astype(np.int64))[:, None],
-        layout=PackLayout(groups=tuple(layouts)),
+        input_ids=torch.from_numpy(np.concatenate(ids).astype(np.int64)).view(num_rows, -1),
+        position_ids=torch.from_numpy(np.concatenate(positions, axis=1).astype(np.int64)).view(3, num_rows, -1),
+        layout=None if in_rows else PackLayout.of(layouts),
         segments=tuple(segments),
         predictors=torch.from_numpy(np.concatenate(predictors).astype(np.int64)),
-        tokens=_tokens(segments, groups, first_sequence),
+        tokens=_tokens(pieces, groups, first_sequence),
     )
 
 
@@ -194,8 +251,8 @@ def _response_positions(prompt: Prompt, length: int) -> np.ndarray:
     return np.broadcast_to(np.arange(prompt.next_position, prompt.next_position + length), (3, length))
 
 
-def _tokens(segments: Sequence[Segment], groups: Sequence[Group], first_sequence: np.ndarray) -> ResponseTokens:
-    places = [(segment.group, i) for segment in segments for i in segment.rollouts]
+def _tokens(pieces: Sequence[_Piece], groups: Sequence[Group], first_sequence: np.ndarray) -> ResponseTokens:
+    places = [(piece.group, i) for piece in pieces for i in piece.rollouts]
     rollouts = [groups[g].rollouts[i] for g, i in places]
     repeats = torch.tensor([len(rollout.token_ids) for rollout in rollouts])
     logprobs = [

@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from transformers import PreTrainedModel
 
 from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.kl import sequence_kl
-from easyvideor1.algo.losses import Tokens, policy_loss
+from easyvideor1.algo.losses import Sum, Tokens, idle_sums, policy_loss
 from easyvideor1.config import OptimizerConfig
 from easyvideor1.errors import RunError
 from easyvideor1.records.tally import Tally
-from easyvideor1.training.logprobs import Features, response_logprobs
+from easyvideor1.training.logprobs import response_logprobs
 from easyvideor1.training.masters import MasterWeights
-from easyvideor1.training.pack import Batch, Pack, pack_groups
+from easyvideor1.training.meter import Meter
+from easyvideor1.training.minibatch import Minibatch
+from easyvideor1.training.pack import Pack, PackForm, pack_groups
 from easyvideor1.training.reference import Reference
+from easyvideor1.training.vision import Media, Tower
 from easyvideor1.types import Group
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Minibatch:
-    """What one optimizer step learns from."""
-
-    batch: Batch
-    features: Mapping[int, Features]
-    """Index of a group in the batch -> its visual arguments."""
-    normalizer: float
-    """Divides the summed loss of all packs (see algo.credit.normalizer)."""
 
 
 class Policy:
@@ -54,6 +46,7 @@ class Policy:
         """
         assert reference is not None or not algorithm.needs_reference, "this algorithm needs a reference model"
         self.model = model
+        self.tower = Tower(model)
         self._reference = reference if algorithm.needs_reference else None
         self.num_old_forwards = 0
         self._algorithm = algorithm
@@ -62,10 +55,9 @@ class Policy:
         self._temperature = temperature
         self.masters = MasterWeights(model)
         self.optimizer = torch.optim.AdamW(
-            self.masters.by_name.values(),
+            _decayed_apart(self.masters, weight_decay=optimizer.weight_decay),
             lr=optimizer.learning_rate,
             betas=optimizer.betas,
-            weight_decay=optimizer.weight_decay,
             fused=model.device.type == "cuda",
         )
 
@@ -82,20 +74,32 @@ class Policy:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         self.model.train()
-        old_logprobs = [self._old_logprobs(work) if len(minibatches) > 1 else None for work in minibatches]
+        is_only = len(minibatches) == 1
+        old_logprobs = [None if is_only else self._old_logprobs(work) for work in minibatches]
         for work, old in zip(minibatches, old_logprobs, strict=True):
             if work.normalizer > 0:
-                self._optimizer_step(work, old, tally)
+                tally.merge(self._optimizer_step(work, old))
+                idle = work.idle
+                tally.add_sums(
+                    idle_sums(
+                        num_sampled=idle.num_sampled_tokens,
+                        num_offline=idle.num_offline_tokens,
+                        is_only_update=is_only,
+                    )
+                )
+            tally.add("update/idle_groups_frac", total=work.idle.num_groups, count=work.batch.num_groups)
         tally.add("update/learning_rate", total=learning_rate)
         tally.add("update/model_tokens", total=sum(work.batch.num_tokens for work in minibatches))
         return tally
 
-    def _optimizer_step(self, work: Minibatch, old: list[torch.Tensor] | None, tally: Tally) -> None:
-        self.optimizer.zero_grad(set_to_none=True)
-        total = 0.0
+    def _optimizer_step(self, work: Minibatch, old: list[torch.Tensor] | None) -> Tally:
+        self.masters.zero_gradients()
+        meter, total = Meter(), torch.zeros((), device=self.model.device)
         for index, pack in enumerate(work.batch.packs):
             pack = pack.to(self.model.device)
-            logprobs, entropy = self._forward(pack, work.features)
+            # Before the policy's forward, whose activations need the memory.
+            ref_logprobs = self._reference_logprobs(pack, work.media)
+            logprobs, entropy = self._forward(pack, work.media, with_entropy=True)
             loss = policy_loss(
                 Tokens(
                     logprobs=logprobs,
@@ -105,7 +109,7 @@ class Policy:
                     num_sequences=work.batch.num_sequences,
                     is_offline=pack.tokens.is_offline,
                     old_logprobs=None if old is None else old[index],
-                    ref_logprobs=self._reference_logprobs(pack, work.features),
+                    ref_logprobs=ref_logprobs,
                     sampler_logprobs=pack.tokens.sampler_logprobs,
                     entropy=entropy,
                 ),
@@ -114,47 +118,51 @@ class Policy:
             )
             loss.value.backward()
             self.masters.collect_gradients()
-            total += loss.value.item()
-            tally.add_sums({name: (float(part.total), float(part.count)) for name, part in loss.metrics.items()})
-            _add_sampler_gap(tally, logprobs.detach() if old is None else old[index], pack)
-        norm = torch.nn.utils.clip_grad_norm_(self.masters.by_name.values(), self._config.max_grad_norm).item()
-        if not (math.isfinite(total) and math.isfinite(norm)):
+            total += loss.value.detach()
+            meter.add_sums(loss.metrics)
+            _add_sampler_gap(meter, logprobs.detach() if old is None else old[index], pack)
+        norm = torch.nn.utils.clip_grad_norm_(self.masters.by_name.values(), self._config.max_grad_norm)
+        once = torch.ones_like(total)
+        meter.add_sums({"loss/total": Sum(total, once), "update/grad_norm": Sum(norm, once)})
+        tally = meter.read()
+        values = tally.values()
+        if not (math.isfinite(values["loss/total"]) and math.isfinite(values["update/grad_norm"])):
             raise RunError(
-                f"the loss is {total} and the gradient norm {norm}; the weights were not touched. Lower "
-                "optimizer.learning_rate, or look for the samples in rollouts/ of this step"
+                f"the loss is {values['loss/total']} and the gradient norm {values['update/grad_norm']}; the weights "
+                "were not touched. Lower optimizer.learning_rate, or look for the samples in rollouts/ of this step"
             )
         self.optimizer.step()
         self.masters.write_back()
-        tally.add("loss/total", total=total)
-        tally.add("update/grad_norm", total=norm)
-        tally.add("update/clipped_steps_frac", total=float(norm > self._config.max_grad_norm))
+        is_clipped = values["update/grad_norm"] > self._config.max_grad_norm
+        tally.add("update/clipped_steps_frac", total=float(is_clipped))
+        return tally
 
     def _old_logprobs(self, work: Minibatch) -> list[torch.Tensor]:
         """Log-probs of each pack's tokens before the first optimizer step."""
         with torch.no_grad():
             self.num_old_forwards += len(work.batch.packs)
-            return [self._forward(pack.to(self.model.device), work.features)[0] for pack in work.batch.packs]
+            return [self._forward(pack.to(self.model.device), work.media)[0] for pack in work.batch.packs]
 
     def kl_per_rollout(
-        self, groups: Sequence[Group], features: Mapping[int, Features], *, tokens_per_pack: int
+        self, groups: Sequence[Group], media: Mapping[int, Media], *, tokens_per_pack: int, form: PackForm
     ) -> list[list[float]]:
         """KL of each rollout from the reference, summed over its tokens in nats, for algorithms with it in the reward.
 
         Args:
             groups: scored groups; advantages are not needed yet.
-            features: index of a group -> its visual arguments.
+            media: index of a group -> what the vision tower is to look at, or saw.
         """
         blank = [
             replace(group, advantages=(0.0,) * len(group.rollouts), weights=(0.0,) * len(group.rollouts))
             for group in groups
         ]
-        batch = pack_groups(blank, tokens_per_pack=tokens_per_pack, shared_prefix=True)
-        sums = torch.zeros(batch.num_sequences)
+        batch = pack_groups(blank, tokens_per_pack=tokens_per_pack, form=form)
+        sums = torch.zeros(batch.num_sequences, device=self.model.device)
         with torch.no_grad():
             for pack in batch.packs:
                 pack = pack.to(self.model.device)
-                logprobs, _ = self._forward(pack, features)
-                ref_logprobs = self._reference_logprobs(pack, features)
+                logprobs, _ = self._forward(pack, media)
+                ref_logprobs = self._reference_logprobs(pack, media)
                 assert ref_logprobs is not None
                 sums += sequence_kl(
                     logprobs,
@@ -162,23 +170,31 @@ class Policy:
                     sequence_N=pack.tokens.sequence,
                     num_sequences=batch.num_sequences,
                     kind=self._algorithm.kl_kind,
-                ).cpu()
+                )
         values = iter(sums.tolist())
         return [[next(values) for _ in group.rollouts] for group in groups]
 
-    def _reference_logprobs(self, pack: Pack, features: Mapping[int, Features]) -> torch.Tensor | None:
+    def _reference_logprobs(self, pack: Pack, media: Mapping[int, Media]) -> torch.Tensor | None:
         if self._reference is None:
             return None
-        return self._reference.logprobs(pack, features, temperature=self._temperature)
+        return self._reference.logprobs(pack, media, temperature=self._temperature)
 
-    def _forward(self, pack: Pack, features: Mapping[int, Features]) -> tuple[torch.Tensor, torch.Tensor]:
-        return response_logprobs(
-            self.model,
-            pack,
-            features,
-            temperature=self._temperature,
-            entropy_gradients=self._algorithm.needs_entropy,
-        )
+    def _forward(
+        self, pack: Pack, media: Mapping[int, Media], *, with_entropy: bool = False
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        return response_logprobs(self.model, pack, media, temperature=self._temperature, with_entropy=with_entropy)
+
+
+def _decayed_apart(masters: MasterWeights, *, weight_decay: float) -> list[dict]:
+    """Parameter groups of the optimizer: matrices and embeddings decay, norms and biases do not.
+
+    Pulling the scale of a norm towards 0 makes nothing simpler; the rule is that of most training code (minGPT's, for
+    one).
+    """
+    decayed = [weight for weight in masters.by_name.values() if weight.ndim >= 2]
+    others = [weight for weight in masters.by_name.values() if weight.ndim < 2]
+    groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return [group for group in groups if group["params"]]
 
 
 def scheduled_rate(config: OptimizerConfig, *, step: int, total_steps: int) -> float:
@@ -206,11 +222,10 @@ def scheduled_rate(config: OptimizerConfig, *, step: int, total_steps: int) -> f
     return config.learning_rate * max(0.0, scale)
 
 
-def _add_sampler_gap(tally: Tally, logprobs: torch.Tensor, pack: Pack) -> None:
+def _add_sampler_gap(meter: Meter, logprobs: torch.Tensor, pack: Pack) -> None:
     """How far the actor's log-probs are from the engine's, over the tokens that it sampled."""
     gap = (logprobs - pack.tokens.sampler_logprobs).abs()
     # Stored log-probs are those of another policy: their distance says nothing about the engine.
-    known = gap[~gap.isnan() & ~pack.tokens.is_offline]
-    if len(known):
-        tally.add("policy/sampler_logprob_diff_mean", total=float(known.sum()), count=len(known))
-        tally.add_max("policy/sampler_logprob_diff_max", float(known.max()))
+    is_known = ~gap.isnan() & ~pack.tokens.is_offline
+    meter.add("policy/sampler_logprob_diff_mean", Sum(torch.where(is_known, gap, 0.0).sum(), is_known.sum()))
+    meter.add_max("policy/sampler_logprob_diff_max", torch.where(is_known, gap, -torch.inf).max())

@@ -9,12 +9,13 @@ from typing import Any, Protocol
 import torch
 
 from easyvideor1.model import lora
-from easyvideor1.training.logprobs import Features, response_logprobs
+from easyvideor1.training.logprobs import response_logprobs
 from easyvideor1.training.pack import Pack
+from easyvideor1.training.vision import Media
 
 
 class Reference(Protocol):
-    def logprobs(self, pack: Pack, features: Mapping[int, Features], *, temperature: float) -> torch.Tensor:
+    def logprobs(self, pack: Pack, media: Mapping[int, Media], *, temperature: float) -> torch.Tensor:
         """[N] float32 log-probs of a pack's response tokens, without gradients."""
         ...
 
@@ -25,9 +26,9 @@ class FrozenCopy:
     def __init__(self, model: Any) -> None:
         self._model = copy.deepcopy(model).requires_grad_(False).eval()
 
-    def logprobs(self, pack: Pack, features: Mapping[int, Features], *, temperature: float) -> torch.Tensor:
+    def logprobs(self, pack: Pack, media: Mapping[int, Media], *, temperature: float) -> torch.Tensor:
         with torch.no_grad():
-            return response_logprobs(self._model, pack, features, temperature=temperature)[0]
+            return response_logprobs(self._model, pack, media, temperature=temperature)[0]
 
 
 class UnderAdapters:
@@ -36,9 +37,9 @@ class UnderAdapters:
     def __init__(self, model: Any) -> None:
         self._model = model
 
-    def logprobs(self, pack: Pack, features: Mapping[int, Features], *, temperature: float) -> torch.Tensor:
+    def logprobs(self, pack: Pack, media: Mapping[int, Media], *, temperature: float) -> torch.Tensor:
         with torch.no_grad(), lora.adapters_off(self._model):
-            return response_logprobs(self._model, pack, features, temperature=temperature)[0]
+            return response_logprobs(self._model, pack, media, temperature=temperature)[0]
 
 
 def reference_of(model: Any) -> Reference:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from easyvideor1.algo.algorithms import Algorithm
-from easyvideor1.algo.credit import normalizer, with_credit
+from easyvideor1.algo.credit import with_credit
 from easyvideor1.config import RunConfig
 from easyvideor1.data.prepare import Preparer
 from easyvideor1.records.folder import RunFolder
@@ -22,10 +22,14 @@ from easyvideor1.rollout.offline import OfflineTrajectories
 from easyvideor1.training import checkpoint
 from easyvideor1.training.checkpoint import RunState
 from easyvideor1.training.collect import Candidate, Collected, Collector
-from easyvideor1.training.pack import pack_groups
-from easyvideor1.training.policy import Minibatch, Policy
+from easyvideor1.training.minibatch import Minibatch, minibatches
+from easyvideor1.training.pack import PackForm
+from easyvideor1.training.policy import Policy
+from easyvideor1.training.shared_prefix import pack_form
 from easyvideor1.training.stopping import watch_trend
 from easyvideor1.types import Group, Sample, ScoredResponse, Scorer
+
+log = logging.getLogger(__name__)
 
 Evaluate = Callable[[Engine], Sequence[ScoredResponse]]
 """Answers the validation questions with the engine."""
@@ -76,6 +80,11 @@ class Trainer:
             watch=self._watch,
             note_bad=self._folder.note_bad,
         )
+        if config.train.shared_prefix and self._pack_form != "shared":
+            log.warning(
+                "this model has linear-attention layers: the prompt of a group is computed once per rollout, side by "
+                "side, and only its video once"
+            )
         self._state = self._restore()
 
     def run(self) -> RunState:
@@ -113,6 +122,7 @@ class Trainer:
             groups = self._with_credit(collected, tally)
             tally.merge(self._policy.update(self._minibatches(groups, collected.candidates), step=step - 1))
             tally.add("update/groups", total=len(groups))
+        self._policy.tower.forget()
         with watch.part("sync"):
             self._engine.load_weights(self._policy.model, version=step)
         self._log_rollouts(step, groups, collected)
@@ -127,9 +137,9 @@ class Trainer:
     def _with_credit(self, collected: Collected, tally: Tally) -> list[Group]:
         kl = None
         if self._algorithm.needs_reference and self._algorithm.kl_in == "reward":
-            features = {index: candidate.example.features for index, candidate in enumerate(collected.candidates)}
+            media = {i: self._policy.tower.media(item.example) for i, item in enumerate(collected.candidates)}
             kl = self._policy.kl_per_rollout(
-                collected.groups, features, tokens_per_pack=self._config.train.tokens_per_pack
+                collected.groups, media, tokens_per_pack=self._config.train.tokens_per_pack, form=self._pack_form
             )
             tokens = sum(len(rollout.token_ids) for group in collected.groups for rollout in group.rollouts)
             tally.add("reward/kl_ref", total=sum(map(sum, kl)), count=tokens)
@@ -142,23 +152,20 @@ class Trainer:
         )
 
     def _minibatches(self, groups: Sequence[Group], candidates: Sequence[Candidate]) -> list[Minibatch]:
-        """The groups of a step dealt evenly to its optimizer steps, in order; too few groups make fewer steps."""
-        train = self._config.train
-        num_updates = max(1, min(train.updates_per_step, len(groups)))
-        edges = [index * len(groups) // num_updates for index in range(num_updates + 1)]
-        works = []
-        for start, end in itertools.pairwise(edges):
-            part = groups[start:end]
-            works.append(
-                Minibatch(
-                    batch=pack_groups(part, tokens_per_pack=train.tokens_per_pack, shared_prefix=train.shared_prefix),
-                    features={i: item.example.features for i, item in enumerate(candidates[start:end])},
-                    normalizer=normalizer(
-                        part, self._algorithm, max_response_tokens=self._config.rollout.max_response_tokens
-                    ),
-                )
-            )
-        return works
+        train, tower = self._config.train, self._policy.tower
+        return minibatches(
+            groups,
+            lambda index: tower.media(candidates[index].example),
+            self._algorithm,
+            num_updates=train.updates_per_step,
+            tokens_per_pack=train.tokens_per_pack,
+            form=self._pack_form,
+            max_response_tokens=self._config.rollout.max_response_tokens,
+        )
+
+    @property
+    def _pack_form(self) -> PackForm:
+        return pack_form(self._policy.model, shared=self._config.train.shared_prefix)
 
     def _log_rollouts(self, step: int, groups: Sequence[Group], collected: Collected) -> None:
         for group, candidate in zip(groups[:LOGGED_GROUPS], collected.candidates, strict=False):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from easyvideor1.algo.algorithms import ALGORITHMS, Algorithm
-from easyvideor1.algo.credit import normalizer, with_credit
+from easyvideor1.algo.credit import learning_rollouts, normalizer, with_credit
 from easyvideor1.errors import RunError
 from easyvideor1.types import Group, Prompt, Rollout, Sample, Score, StopReason
 
@@ -194,3 +194,25 @@ def test_stored_old_logprobs_must_be_stored():
         with_credit([group([0.1, 0.7], [rollout(), offline])], make(offline_old="stored"))
     known = rollout(source="offline", logprobs=(-0.5, -0.25))
     assert with_credit([group([0.1, 0.7], [rollout(), known])], make(offline_old="stored"))[0].weights == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, (0, 4)),
+        ({"kl_coef": 0.1}, (0, 1, 4, 5)),
+        ({"kl_coef": 0.1, "kl_in": "reward"}, (0, 4)),  # it is in the advantage
+        ({"entropy_coef": 0.1}, (0, 1, 4, 5)),
+        ({"offline_loss": "cross_entropy"}, (0, 4, 5)),
+        ({"offline_loss": "shaped"}, (0, 4)),
+    ],
+)
+def test_what_can_move_the_weights_has_an_advantage_or_a_term_that_does_not_look_at_it(options, expected):
+    rollouts = [rollout(), rollout(), rollout(), rollout(0), rollout(source="offline"), rollout(source="offline")]
+    item = Group(
+        prompt=PROMPT,
+        rollouts=tuple(rollouts),
+        advantages=(0.3, 0.0, -0.3, 0.3, -0.1, 0.0),
+        weights=(1.0, 1.0, 0.0, 1.0, 1.0, 1.0),
+    )
+    assert learning_rollouts(item, make(**options)) == expected

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from easyvideor1.algo.algorithms import ALGORITHMS, Algorithm
-from easyvideor1.algo.losses import Loss, Tokens, policy_loss
+from easyvideor1.algo.losses import Loss, Tokens, idle_sums, policy_loss
 
 
 def vector(values) -> torch.Tensor:
@@ -275,3 +275,20 @@ def test_an_entropy_bonus_without_gradients_is_refused():
 def test_a_batch_without_training_tokens_is_refused(normalizer):
     with pytest.raises(ValueError, match="must be positive"):
         policy_loss(tokens([-1.0], advantages=[1.0]), make(), normalizer=normalizer)
+
+
+@pytest.mark.parametrize("name", ["grpo", "dapo", "gspo", "cispo", "luffy", "rloo"])
+def test_what_is_not_computed_adds_to_the_metrics_what_it_would_add_if_it_were(name):
+    batch = tokens(
+        [-1.0, -2.0, -0.5, -3.0, -1.5], advantages=[0.0] * 5, lengths=[3, 2], offline=[False] * 3 + [True] * 2
+    )
+    value, gradient = value_and_gradient(batch, ALGORITHMS[name])
+    assert (value, gradient) == (0.0, [0.0] * 5)
+    computed = policy_loss(batch, ALGORITHMS[name], normalizer=1.0).metrics
+    counted = idle_sums(num_sampled=3, num_offline=2, is_only_update=True)
+    assert counted == {metric: (float(part.total), float(part.count)) for metric, part in computed.items()}
+
+
+def test_ratios_after_an_earlier_update_are_not_made_up():
+    only, later = (idle_sums(num_sampled=3, num_offline=0, is_only_update=only) for only in (True, False))
+    assert only.keys() - later.keys() == {"loss/ratio", "loss/kl_old"}

@@ -160,6 +160,18 @@ def test_a_bad_sample_is_an_error_that_names_file_line_and_remedy_or_a_counted_s
     assert skipped[0]["where"]
 
 
+def test_a_prompt_that_leaves_no_room_for_a_response_is_named_before_the_model_is_loaded(folder, tmp_path, capsys):
+    path = recipe(folder, tmp_path / "run", tokens_per_pack=60)
+    assert main(["train", path]) == 1
+    error = capsys.readouterr().err
+    assert "rows.jsonl:1: sample video-a: its prompt of " in error
+    assert "rollout.max_response_tokens=4 are more than train.tokens_per_pack=60 (set " in error
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
+    assert main(["train", path, "data.on_bad_sample=skip", "data.validation=[]"]) == 0
+    skipped = [json.loads(line) for line in (tmp_path / "run" / "bad_samples.jsonl").read_text().splitlines()]
+    assert {entry["where"].rpartition(":")[2] for entry in skipped} < {"1", "2", "3", "4"}
+
+
 def test_rows_that_do_not_parse_are_skipped_and_counted_too(folder, tmp_path):
     (folder / "bad.jsonl").write_text(
         "".join(json.dumps(row) + "\n" for row in rows())

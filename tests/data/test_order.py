@@ -172,3 +172,16 @@ def test_shares_that_the_samples_cannot_have_are_refused(files, ratios, said):
 def test_the_name_of_a_file_can_be_chosen():
     config = build(DataConfig, {"train": [{"path": "x/a.jsonl"}, {"path": "y/a.jsonl", "name": "b"}]}, where="test")
     assert [source.label for source in config.train] == ["a", "b"]
+
+
+def test_each_round_starts_a_stratum_anew_at_a_random_place():
+    """A stratum with one place in a round would else always meet the same neighbours, at the same point of a step."""
+    samples = made_samples(a_video=MIN_ROUND - 1, b_video=1)
+    config = made_config({"a": (MIN_ROUND - 1) / MIN_ROUND, "b": 1 / MIN_ROUND})
+    rare = len(samples) - 1
+    indices = taken(strata(samples, config), 12 * MIN_ROUND)
+    places = [place % MIN_ROUND for place, index in enumerate(indices) if index == rare]
+    assert len(places) == 12
+    assert len(set(places)) >= 10
+    assert min(places) < MIN_ROUND / 3
+    assert max(places) > 2 * MIN_ROUND / 3

@@ -65,7 +65,7 @@ def test_sampler_and_actor_agree_on_every_token(samples, tmp_path, kind):
         requests([example], Sampling(n=8, max_response_tokens=40)), seed=0
     )
     group = Group(prompt=example.prompt, rollouts=rollouts, advantages=(1.0,) * 8, weights=(1.0,) * 8)
-    (pack,) = pack_groups([group], tokens_per_pack=4096, shared_prefix=True).packs
+    (pack,) = pack_groups([group], tokens_per_pack=4096).packs
     with torch.no_grad():
         logprobs, _ = response_logprobs(model, pack, {0: example.features})
     np.testing.assert_allclose(logprobs, pack.tokens.sampler_logprobs, atol=1e-4)

@@ -15,7 +15,7 @@ from transformers import (
     Qwen3VLForConditionalGeneration,
 )
 
-from easyvideor1.training.logprobs import Features
+from easyvideor1.training.vision import Features
 from easyvideor1.types import Group, Prompt, Rollout, Sample, StopReason
 
 IMAGE, VIDEO, START, END = 90, 91, 92, 93

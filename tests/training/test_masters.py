@@ -64,6 +64,16 @@ def test_weights_in_float32_are_their_own_masters_and_frozen_ones_have_none():
     assert not masters.copies
 
 
+def test_a_step_starts_from_gradients_of_zero_for_every_weight_that_trains():
+    model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1))
+    model[1].bias.requires_grad_(False)
+    masters = MasterWeights(model)
+    model[0].weight.sum().backward()
+    masters.zero_gradients()
+    assert [parameter.grad.item() for parameter in masters.by_name.values()] == [0.0] * 3
+    assert model[1].bias.grad is None
+
+
 def test_a_half_precision_run_resumes_exactly(tmp_path):
     overrides = ("model.dtype=bfloat16", "optimizer.learning_rate=1e-5")
     whole = made_trainer(made_config(tmp_path / "whole", *overrides))

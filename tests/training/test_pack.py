@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from easyvideor1.training.pack import first_fit_decreasing, pack_groups
+from easyvideor1.errors import UsageError
+from easyvideor1.training.pack import pack_groups
 from easyvideor1.types import Group, Prompt, Rollout, Sample, StopReason
 
 
@@ -37,7 +38,7 @@ def make_group(name: str, prompt_ids: list[int], responses: list[list[int]], *, 
 
 def test_a_shared_row_by_hand():
     groups = [make_group("a", [1, 2, 3], [[4, 5], [6]]), make_group("b", [7, 8], [[9]], last_position=1)]
-    batch = pack_groups(groups, tokens_per_pack=9, shared_prefix=True)
+    batch = pack_groups(groups, tokens_per_pack=9)
     (pack,) = batch.packs
     assert pack.input_ids.tolist() == [[1, 2, 3, 4, 5, 6, 7, 8, 9]]
     assert pack.position_ids[0, 0].tolist() == [0, 1, 7, 8, 9, 8, 0, 1, 2]
@@ -55,24 +56,25 @@ def test_a_shared_row_by_hand():
 
 
 def test_separate_rows_by_hand():
-    batch = pack_groups([make_group("a", [1, 2, 3], [[4, 5], [6]])], tokens_per_pack=1, shared_prefix=False)
+    batch = pack_groups([make_group("a", [1, 2, 3], [[4, 5], [6]])], tokens_per_pack=5, form="separate")
     first, second = batch.packs
     assert first.input_ids.tolist() == [[1, 2, 3, 4, 5]]
     assert second.input_ids.tolist() == [[1, 2, 3, 6]]
     assert second.position_ids[:, 0, -1].tolist() == [8, 8, 8]
     assert second.tokens.sequence.tolist() == [1]
-    assert first.layout.is_one_sequence
+    assert first.layout.sequences.query_lengths == (5,)
+    assert not first.layout.prompts
 
 
-@pytest.mark.parametrize("shared_prefix", [True, False])
-@pytest.mark.parametrize("tokens_per_pack", [1, 12, 1000])
-def test_every_response_token_is_packed_once_and_predicted_by_the_token_before(shared_prefix, tokens_per_pack):
+@pytest.mark.parametrize("form", ["shared", "separate", "rows"])
+@pytest.mark.parametrize("tokens_per_pack", [6, 7, 12, 1000])
+def test_every_response_token_is_packed_once_and_predicted_by_the_token_before(form, tokens_per_pack):
     groups = [make_group("a", [1, 2, 3], [[4, 5], [6], [7, 8, 9]]), make_group("b", [10, 11], [[12], [13, 14]])]
-    batch = pack_groups(groups, tokens_per_pack=tokens_per_pack, shared_prefix=shared_prefix)
+    batch = pack_groups(groups, tokens_per_pack=tokens_per_pack, form=form)
     seen = {}
     for pack in batch.packs:
-        assert pack.num_tokens <= tokens_per_pack or len(pack.segments) == 1
-        before = pack.input_ids[0, pack.predictors].tolist()
+        assert pack.num_tokens <= tokens_per_pack
+        before = pack.input_ids.flatten()[pack.predictors].tolist()
         for previous, token, sequence in zip(before, pack.tokens.token_ids, pack.tokens.sequence, strict=True):
             seen.setdefault(sequence.item(), []).append((previous, token.item()))
     assert seen == {
@@ -84,26 +86,57 @@ def test_every_response_token_is_packed_once_and_predicted_by_the_token_before(s
     }
 
 
-def test_packing_fills_rows_and_keeps_the_order_within():
-    # Sizes 9, 2, 5, 7, 4, 3 in packs of 10: 9 | 7 + 3 | 5 + 4 | 2, and then the 2 still fits nowhere else.
-    assert first_fit_decreasing([9, 2, 5, 7, 4, 3], capacity=10) == [[0], [1], [2, 4], [3, 5]]
-    assert first_fit_decreasing([3, 3, 3], capacity=2) == [[0], [1], [2]]
-    assert first_fit_decreasing([], capacity=2) == []
+def test_a_group_over_the_bound_is_cut_into_the_fewest_segments():
+    # A prompt of 3 and responses of 4, 4, 3, 3, 3, 3: 20 tokens with room for 10 beside the prompt are two segments.
+    group = make_group("a", [1, 2, 3], [[4] * length for length in (4, 4, 3, 3, 3, 3)])
+    batch = pack_groups([group], tokens_per_pack=13)
+    assert [[segment.rollouts for segment in pack.segments] for pack in batch.packs] == [[(0, 2, 3)], [(1, 4, 5)]]
+    assert [pack.num_tokens for pack in batch.packs] == [13, 13]
+    assert [segment.start for pack in pack_groups([group], tokens_per_pack=26).packs for segment in pack.segments] == [
+        0
+    ]
+
+
+def test_a_response_over_the_bound_is_named_with_its_sizes():
+    groups = [make_group("a", [1, 2, 3], [[4]]), make_group("long one", [1, 2, 3], [[4, 5], [6] * 8])]
+    with pytest.raises(UsageError, match=r"long one: its prompt of 3 tokens with a response of 8 is more than .*=10"):
+        pack_groups(groups, tokens_per_pack=10)
+    assert pack_groups(groups, tokens_per_pack=11).num_tokens == 4 + 11 + 5
+    # What is not computed does not have to fit.
+    assert pack_groups(groups, tokens_per_pack=10, chosen=[(0,), (0,)]).num_response_tokens == 3
+
+
+def test_rows_are_filled_up_on_the_right_within_the_bound():
+    group = make_group("a", [1, 2, 3], [[4], [5, 6, 7], [8, 9]], last_position=2)
+    first, second = pack_groups([group], tokens_per_pack=12, form="rows").packs
+    assert first.input_ids.tolist() == [[1, 2, 3, 5, 6, 7], [1, 2, 3, 8, 9, 9]]
+    assert first.position_ids[0].tolist() == [[0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 0]]
+    assert first.predictors.tolist() == [2, 3, 4, 8, 9]
+    assert first.tokens.token_ids.tolist() == [5, 6, 7, 8, 9]
+    assert second.input_ids.tolist() == [[1, 2, 3, 4]]
+    assert first.layout is None
+
+
+def test_only_chosen_rollouts_are_packed_and_all_are_counted():
+    groups = [make_group("a", [1, 2, 3], [[4, 5], [6], [7]]), make_group("b", [1, 2], [[5]])]
+    batch = pack_groups(groups, tokens_per_pack=99, chosen=[(0, 2), ()])
+    [pack] = batch.packs
+    assert pack.input_ids.tolist() == [[1, 2, 3, 4, 5, 7]]
+    assert pack.tokens.sequence.tolist() == [0, 0, 2]
+    assert (batch.num_groups, batch.num_sequences) == (2, 4)
 
 
 def test_unknown_sampler_logprobs_are_nan_and_offline_rollouts_are_marked():
     group = make_group("a", [1, 2, 3], [[4, 5], [6]])
     offline = replace(group.rollouts[1], source="offline", logprobs=None)
-    (pack,) = pack_groups(
-        [replace(group, rollouts=(group.rollouts[0], offline))], tokens_per_pack=99, shared_prefix=True
-    ).packs
+    (pack,) = pack_groups([replace(group, rollouts=(group.rollouts[0], offline))], tokens_per_pack=99).packs
     assert pack.tokens.is_offline.tolist() == [False, False, True]
     assert [math.isnan(value) for value in pack.tokens.sampler_logprobs.tolist()] == [False, False, True]
 
 
 def test_empty_responses_count_as_sequences_but_take_no_place():
     groups = [make_group("a", [1, 2, 3], [[], [6]]), make_group("b", [1, 2], [[]]), make_group("c", [1, 2], [[5]])]
-    batch = pack_groups(groups, tokens_per_pack=99, shared_prefix=True)
+    batch = pack_groups(groups, tokens_per_pack=99)
     (pack,) = batch.packs
     assert pack.input_ids.tolist() == [[1, 2, 3, 6, 1, 2, 5]]
     assert pack.tokens.sequence.tolist() == [1, 3]
@@ -114,7 +147,7 @@ def test_empty_responses_count_as_sequences_but_take_no_place():
 def test_groups_that_do_not_fit_together_are_named():
     group = make_group("a", [1, 2, 3], [[4, 5], [6]])
     with pytest.raises(ValueError, match="sample a: 2 rollouts, but 0 advantages"):
-        pack_groups([replace(group, advantages=())], tokens_per_pack=9, shared_prefix=True)
+        pack_groups([replace(group, advantages=())], tokens_per_pack=9)
     short = replace(group.rollouts[0], logprobs=(-0.1,))
     with pytest.raises(ValueError, match="sample a: rollout 0 has 2 tokens, but 1 log-probs"):
-        pack_groups([replace(group, rollouts=(short, group.rollouts[1]))], tokens_per_pack=9, shared_prefix=True)
+        pack_groups([replace(group, rollouts=(short, group.rollouts[1]))], tokens_per_pack=9)

@@ -111,7 +111,8 @@ def test_rows_of_any_size_give_one_gradient_and_what_does_not_train_adds_nothing
     assert len(groups) <= weights.count(0.0) < len(weights) // 2
     whole = gradient(trainer, groups, candidates, tokens_per_pack=10_000, shared_prefix=True)
     assert any(value.abs().max() > 1e-6 for value in whole.values())
-    for tokens_per_pack, shared_prefix in ((1, True), (10_000, False), (1, False)):
+    least = max(len(group.prompt) + len(rollout.token_ids) for group in groups for rollout in group.rollouts)
+    for tokens_per_pack, shared_prefix in ((least, True), (2 * least, True), (10_000, False), (least, False)):
         records = gradient(trainer, groups, candidates, tokens_per_pack=tokens_per_pack, shared_prefix=shared_prefix)
         assert_close(records, whole)
     order = list(range(len(groups)))[::-1]
@@ -120,7 +121,7 @@ def test_rows_of_any_size_give_one_gradient_and_what_does_not_train_adds_nothing
     )
     assert_close(turned, whole)
     assert_close(
-        gradient(trainer, list(map(trained, groups)), candidates, tokens_per_pack=1, shared_prefix=True), whole
+        gradient(trainer, list(map(trained, groups)), candidates, tokens_per_pack=least, shared_prefix=True), whole
     )
 
 

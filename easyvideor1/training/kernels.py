@@ -1,0 +1,292 @@
+"""Kernels of block-diagonal attention with what a merge of several needs: log-sum-exps, and backwards that take them.
+
+Legend: Q queries and S keys of all blocks laid end to end, H query heads, K key-value heads, D head size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple, Protocol
+
+import torch
+
+PLAIN_SCORES_BYTES = 256 << 20
+"""Most memory of the scores that the kernel without flash holds at once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Blocks:
+    """The n-th stretch of queries sees the n-th stretch of keys, and no other."""
+
+    query_lengths: tuple[int, ...]
+    key_lengths: tuple[int, ...]
+    query_ends: torch.Tensor
+    """int32 [blocks + 1]: 0, and where each stretch ends."""
+    key_ends: torch.Tensor
+
+    @classmethod
+    def of(cls, query_lengths: Sequence[int], key_lengths: Sequence[int]) -> Blocks:
+        """
+        >>> Blocks.of([2, 3], [4, 1]).key_ends.tolist()
+        [0, 4, 5]
+        """
+        return cls(
+            query_lengths=tuple(query_lengths),
+            key_lengths=tuple(key_lengths),
+            query_ends=torch.tensor([0, *accumulate(query_lengths)], dtype=torch.int32),
+            key_ends=torch.tensor([0, *accumulate(key_lengths)], dtype=torch.int32),
+        )
+
+    def to(self, device: torch.device | str) -> Blocks:
+        return Blocks(
+            query_lengths=self.query_lengths,
+            key_lengths=self.key_lengths,
+            query_ends=self.query_ends.to(device),
+            key_ends=self.key_ends.to(device),
+        )
+
+
+class Heads(NamedTuple):
+    """Queries [Q, H, D], and keys and values [S, K, D] with K a divisor of H; or the gradients of them."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+
+
+class Kernel(Protocol):
+    def forward(
+        self, heads: Heads, blocks: Blocks, *, is_causal: bool, scale: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Output [Q, H, D], and the log-sum-exp of the scaled scores, float32 [H, Q] (float64 of float64)."""
+        ...
+
+    def backward(
+        self,
+        grad: torch.Tensor,
+        heads: Heads,
+        out: torch.Tensor,
+        lse: torch.Tensor,
+        blocks: Blocks,
+        *,
+        is_causal: bool,
+        scale: float,
+    ) -> Heads:
+        """Gradients, from that of the output [Q, H, D]; output and log-sum-exp may be those over further keys too."""
+        ...
+
+
+def varlen_forward(
+    heads: Heads, ends: tuple[torch.Tensor, torch.Tensor], longest: tuple[int, int], *, is_causal: bool, scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The flash kernel of a GPU over all blocks in one call, the one under `torch.nn.attention.varlen`.
+
+    Args:
+        heads: half precision, contiguous.
+        ends: int32 [blocks + 1] of queries and of keys: 0, and where each stretch ends.
+        longest: longest stretch of queries and of keys.
+
+    Returns:
+        Output and log-sum-exps, see Kernel.forward.
+    """
+    out, lse, *_ = torch.ops.aten._flash_attention_forward(*heads, *ends, *longest, 0.0, is_causal, False, scale=scale)
+    return out, lse
+
+
+def varlen_backward(
+    grad: torch.Tensor,
+    heads: Heads,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    ends: tuple[torch.Tensor, torch.Tensor],
+    longest: tuple[int, int],
+    *,
+    is_causal: bool,
+    scale: float,
+) -> Heads:
+    """Its backward; see Kernel.backward."""
+    no_dropout = torch.zeros(2, dtype=torch.uint64, device=grad.device)
+    unused = torch.empty(0, device=grad.device)
+    found = torch.ops.aten._flash_attention_backward(
+        grad, *heads, out, lse, *ends, *longest, 0.0, is_causal, no_dropout, unused, scale=scale
+    )
+    return Heads(*found)
+
+
+class VarlenFlash:
+    """All blocks in one call of a GPU's flash kernel; half precision."""
+
+    def forward(
+        self, heads: Heads, blocks: Blocks, *, is_causal: bool, scale: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        return varlen_forward(heads, *_ends_and_longest(blocks), is_causal=is_causal, scale=scale)
+
+    def backward(
+        self,
+        grad: torch.Tensor,
+        heads: Heads,
+        out: torch.Tensor,
+        lse: torch.Tensor,
+        blocks: Blocks,
+        *,
+        is_causal: bool,
+        scale: float,
+    ) -> Heads:
+        ends, longest = _ends_and_longest(blocks)
+        return varlen_backward(grad, heads, out, lse, ends, longest, is_causal=is_causal, scale=scale)
+
+
+def _ends_and_longest(blocks: Blocks) -> tuple[tuple[torch.Tensor, torch.Tensor], tuple[int, int]]:
+    return (blocks.query_ends, blocks.key_ends), (max(blocks.query_lengths), max(blocks.key_lengths))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BlockByBlock:
+    """A kernel made of functions for one block, whose tensors are [K, H / K, L, D] and log-sum-exps [K, H / K, L]."""
+
+    block_forward: Callable[[Heads, bool, float], tuple[torch.Tensor, torch.Tensor]]
+    """(block, is_causal, scale) -> output and log-sum-exps."""
+    block_backward: Callable[[torch.Tensor, Heads, torch.Tensor, torch.Tensor, bool, float], Heads]
+    """(gradient of the output, block, output, log-sum-exps, is_causal, scale) -> gradients, those of keys and values
+    for each query head."""
+
+    def forward(
+        self, heads: Heads, blocks: Blocks, *, is_causal: bool, scale: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        out = torch.empty_like(heads.query)
+        lse = out.new_empty(out.shape[1], len(out), dtype=torch.promote_types(out.dtype, torch.float32))
+        outs, lses = out.split(blocks.query_lengths), lse.split(blocks.query_lengths, 1)
+        for block, out_part, lse_part in zip(_each(heads, blocks), outs, lses, strict=True):
+            found, found_lse = self.block_forward(block, is_causal, scale)
+            out_part.copy_(_by_token(found))
+            lse_part.copy_(found_lse.flatten(0, 1))
+        return out, lse
+
+    def backward(
+        self,
+        grad: torch.Tensor,
+        heads: Heads,
+        out: torch.Tensor,
+        lse: torch.Tensor,
+        blocks: Blocks,
+        *,
+        is_causal: bool,
+        scale: float,
+    ) -> Heads:
+        grads = Heads(*map(torch.empty_like, heads))
+        num_kv = heads.key.shape[1]
+        lengths = blocks.query_lengths
+        parts = zip(
+            _each(heads, blocks),
+            (_by_key_head(part, num_kv) for part in grad.split(lengths)),
+            (_by_key_head(part, num_kv) for part in out.split(lengths)),
+            (part.unflatten(0, (num_kv, -1)) for part in lse.split(lengths, 1)),
+            grads.query.split(lengths),
+            grads.key.split(blocks.key_lengths),
+            grads.value.split(blocks.key_lengths),
+            strict=True,
+        )
+        for block, grad_part, out_part, lse_part, query, key, value in parts:
+            found = self.block_backward(grad_part, block, out_part, lse_part, is_causal, scale)
+            query.copy_(_by_token(found.query))
+            for part, part_found in ((key, found.key), (value, found.value)):
+                torch.sum(part_found, 1, out=part.transpose(0, 1))
+        return grads
+
+
+def _flash_forward(block: Heads, is_causal: bool, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(*block, 0.0, is_causal, scale=scale)
+
+
+def _flash_backward(
+    grad: torch.Tensor, block: Heads, out: torch.Tensor, lse: torch.Tensor, is_causal: bool, scale: float
+) -> Heads:
+    found = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+        grad, *block, out, lse, 0.0, is_causal, scale=scale
+    )
+    return Heads(*found)
+
+
+def _plain_forward(block: Heads, is_causal: bool, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+    outs, lses = [], []
+    for rows in _rows(block):
+        scores = _scores(block, rows, is_causal, scale)
+        lses.append(scores.logsumexp(-1))
+        outs.append((scores - lses[-1][..., None]).exp().to(block.value.dtype) @ block.value)
+    return torch.cat(outs, 2), torch.cat(lses, 2)
+
+
+def _plain_backward(
+    grad: torch.Tensor, block: Heads, out: torch.Tensor, lse: torch.Tensor, is_causal: bool, scale: float
+) -> Heads:
+    query, key, value = (tensor.to(lse.dtype) for tensor in block)
+    grad, out = grad.to(lse.dtype), out.to(lse.dtype)
+    found = Heads(torch.empty_like(query), torch.zeros_like(key), torch.zeros_like(value))
+    for rows in _rows(block):
+        shares = (_scores(block, rows, is_causal, scale) - lse[:, :, rows, None]).exp()
+        found.value.add_(shares.mT @ grad[:, :, rows])
+        inner = (grad[:, :, rows] * out[:, :, rows]).sum(-1, keepdim=True)
+        grad_scores = shares * (grad[:, :, rows] @ value.mT - inner) * scale
+        found.query[:, :, rows] = grad_scores @ key
+        found.key.add_(grad_scores.mT @ query[:, :, rows])
+    return found
+
+
+VARLEN_FLASH = VarlenFlash()
+FLASH_ON_CPU = BlockByBlock(block_forward=_flash_forward, block_backward=_flash_backward)
+PLAIN = BlockByBlock(block_forward=_plain_forward, block_backward=_plain_backward)
+"""Matrix products, some queries at a time, for devices and number formats without a flash kernel."""
+
+
+def kernel_for(query: torch.Tensor) -> Kernel:
+    """The fastest kernel for queries of this kind: flash where there is one."""
+    if query.device.type == "cpu":
+        return FLASH_ON_CPU
+    if query.device.type == "cuda" and query.dtype in (torch.bfloat16, torch.float16):
+        return VARLEN_FLASH
+    return PLAIN
+
+
+def _rows(block: Heads) -> Iterator[slice]:
+    num_queries, num_keys = block.query.shape[2], block.key.shape[2]
+    bytes_per_row = block.query.shape[0] * block.query.shape[1] * num_keys * 4
+    step = max(1, PLAIN_SCORES_BYTES // bytes_per_row)
+    return (slice(start, min(start + step, num_queries)) for start in range(0, num_queries, step))
+
+
+def _scores(block: Heads, rows: slice, is_causal: bool, scale: float) -> torch.Tensor:
+    wide = torch.promote_types(block.query.dtype, torch.float32)
+    scores = block.query[:, :, rows].to(wide) @ block.key.to(wide).mT * scale
+    if is_causal:
+        places = torch.arange(rows.start, rows.stop, device=scores.device)
+        hidden = torch.arange(scores.shape[-1], device=scores.device) > places[:, None]
+        scores = scores.masked_fill(hidden, -math.inf)
+    return scores
+
+
+def _each(heads: Heads, blocks: Blocks) -> Iterator[Heads]:
+    """The blocks as [K, H / K, L, D] each, without a copy: the query heads of a key head read the same memory."""
+    num_kv = heads.key.shape[1]
+    sharing = heads.query.shape[1] // num_kv
+    parts = zip(
+        heads.query.split(blocks.query_lengths),
+        heads.key.split(blocks.key_lengths),
+        heads.value.split(blocks.key_lengths),
+        strict=True,
+    )
+    for query, key, value in parts:
+        shared = (tensor.transpose(0, 1)[:, None].expand(-1, sharing, -1, -1) for tensor in (key, value))
+        yield Heads(_by_key_head(query, num_kv), *shared)
+
+
+def _by_key_head(tensor: torch.Tensor, num_kv: int) -> torch.Tensor:
+    """[L, H, D] -> [K, H / K, L, D], a view."""
+    return tensor.unflatten(1, (num_kv, -1)).permute(1, 2, 0, 3)
+
+
+def _by_token(tensor: torch.Tensor) -> torch.Tensor:
+    """[K, H / K, L, D] -> [L, H, D]."""
+    return tensor.permute(2, 0, 1, 3).flatten(1, 2)

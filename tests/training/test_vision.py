@@ -1,0 +1,269 @@
+"""One call of the vision tower per pack, one kernel call per layer in it, and one look per step where it is frozen.
+
+Tolerances (float32): 1e-5; sums run in another order, nothing else differs.
+"""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support.made_trainer import made_config, made_trainer
+from support.tiny_models import IMAGE, tiny_case, tiny_model
+from support.varlen_emulation import varlen_on_cpu
+
+from easyvideor1.errors import MismatchError
+from easyvideor1.report.read import comparable, read_metrics
+from easyvideor1.training import shared_prefix, vision_attention
+from easyvideor1.training.logprobs import response_logprobs
+from easyvideor1.training.pack import pack_groups
+from easyvideor1.training.vision import Seen, Tower, encoder_outputs, look
+from easyvideor1.types import Example
+
+FAMILIES = ["qwen3_vl", "qwen2_5_vl", "qwen2_vl", "qwen3_5"]
+MEDIA = {
+    "text": {},
+    "image": {"images": [(1, 4, 6), (1, 2, 2)]},
+    "video": {"videos": [(3, 4, 4)]},
+    "both": {"images": [(1, 4, 2)], "videos": [(2, 2, 6), (1, 4, 4)]},
+}
+
+
+def enabled(family, **options):
+    model = tiny_model(family)
+    shared_prefix.enable(model)
+    if options.get("frozen"):
+        model.model.visual.requires_grad_(False)
+    return model
+
+
+def cases_of(model, names):
+    return [tiny_case(model, name=name, lengths=[3, 2], seed=seed, **MEDIA[name]) for seed, name in enumerate(names)]
+
+
+def example_of(case):
+    return Example(prompt=case.group.prompt, clips=(), features=dict(case.features))
+
+
+def counted(model):
+    """A list that gets the number of patches of every call of the vision tower."""
+    calls = []
+    model.model.visual.register_forward_hook(lambda module, args, out: calls.append(len(args[0])))
+    return calls
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_call_sees_what_transformers_sees_in_a_call_per_kind_and_prompt(family):
+    reference, model = tiny_model(family), enabled(family)
+    cases = cases_of(model, ["image", "text", "video", "both"])
+    calls = counted(model)
+    with torch.no_grad():
+        seen, zero = look(model, [case.features for case in cases])
+        assert zero is None
+        assert calls == [sum(len(t) for case in cases for name, t in case.features.items() if "grid" not in name)]
+        for case, found in zip(cases, seen, strict=True):
+            expected = {}
+            if "pixel_values" in case.features:
+                expected["image"] = reference.model.get_image_features(
+                    case.features["pixel_values"], case.features["image_grid_thw"], return_dict=True
+                )
+            if "pixel_values_videos" in case.features:
+                expected["video"] = reference.model.get_video_features(
+                    case.features["pixel_values_videos"], case.features["video_grid_thw"], return_dict=True
+                )
+            outputs = encoder_outputs([found])
+            assert outputs.keys() == expected.keys()
+            for kind, output in outputs.items():
+                torch.testing.assert_close(
+                    torch.cat(output.pooler_output), torch.cat(expected[kind].pooler_output), atol=1e-5, rtol=1e-5
+                )
+                levels = getattr(expected[kind], "deepstack_features", None) or []
+                assert len(levels) == len(output.deepstack_features) == (family == "qwen3_vl")
+                for level, wanted in zip(output.deepstack_features, levels, strict=True):
+                    torch.testing.assert_close(torch.cat(level), torch.cat(list(wanted)), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("names", [["text"], ["image"], ["video"], ["both", "text"], ["image", "video"]])
+def test_every_pack_calls_the_tower_once_and_reaches_all_its_weights(names):
+    model = enabled("qwen3_vl")
+    cases = cases_of(model, names)
+    [pack] = pack_groups([case.group for case in cases], tokens_per_pack=1000).packs
+    order = []
+    model.model.visual.register_forward_hook(lambda *_: order.append("tower"))
+    model.model.language_model.register_forward_pre_hook(lambda *_: order.append("text"))
+    logprobs, _ = response_logprobs(model, pack, {index: case.features for index, case in enumerate(cases)})
+    logprobs.sum().backward()
+    assert order == ["tower", "text"]
+    gradients = [parameter.grad for parameter in model.model.visual.parameters()]
+    assert all(gradient is not None for gradient in gradients)
+    assert any(gradient.any() for gradient in gradients) == (names != ["text"])
+
+
+def test_the_empty_patch_of_a_text_pack_changes_no_number():
+    model = enabled("qwen3_vl")
+    [case] = cases_of(model, ["text"])
+    [pack] = pack_groups([case.group], tokens_per_pack=1000).packs
+    with torch.no_grad():
+        found, _ = response_logprobs(model, pack, {})
+        kept, _ = response_logprobs(model, pack, {0: Seen(by_kind={})})
+    assert torch.equal(found, kept)
+
+
+def test_separate_segments_of_a_group_share_one_look():
+    model = enabled("qwen3_vl")
+    cases = cases_of(model, ["video", "image"])
+    [pack] = pack_groups([case.group for case in cases], tokens_per_pack=1000, form="separate").packs
+    assert len(pack.segments) == 4
+    calls = counted(model)
+    response_logprobs(model, pack, {index: case.features for index, case in enumerate(cases)})
+    assert calls == [48 + 28]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_a_frozen_tower_saw_gives_the_same_log_probs_and_gradients(family):
+    model = enabled(family, frozen=True)
+    cases = cases_of(model, ["both", "text", "video"])
+    form = shared_prefix.pack_form(model, shared=True)
+    tower = Tower(model)
+    examples = [example_of(case) for case in cases]
+    calls = counted(model)
+    kept = {index: tower.media(example) for index, example in enumerate(examples)}
+    assert len(calls) == 2
+    assert all(isinstance(item, Seen) for item in kept.values())
+    pixels = {index: case.features for index, case in enumerate(cases)}
+    results = []
+    for media in (pixels, kept):
+        model.zero_grad()
+        found = []
+        for pack in pack_groups([case.group for case in cases], tokens_per_pack=500, form=form).packs:
+            logprobs, _ = response_logprobs(model, pack, media)
+            (logprobs * pack.tokens.advantages).sum().backward()
+            found.append(logprobs.detach())
+        gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+        results.append([torch.cat(found), *gradients])
+    for first, second in zip(*results, strict=True):
+        torch.testing.assert_close(second, first, atol=1e-5, rtol=1e-4)
+    num_calls = len(calls)
+    assert all(tower.media(example) is kept[index] for index, example in enumerate(examples) if example.features)
+    assert len(calls) == num_calls
+    tower.forget()
+    tower.media(examples[0])
+    assert len(calls) == num_calls + 1
+
+
+def test_a_tower_that_trains_hands_the_pixels_on():
+    model = enabled("qwen3_vl")
+    [case] = cases_of(model, ["video"])
+    example = example_of(case)
+    assert Tower(model).media(example) is example.features
+
+
+def test_a_tower_whose_deepstack_mergers_train_is_not_frozen():
+    model = enabled("qwen3_vl", frozen=True)
+    assert Tower(model).is_frozen
+    model.model.visual.deepstack_merger_list.requires_grad_(True)
+    assert not Tower(model).is_frozen
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_the_arguments_of_a_forward_are_those_of_the_prompts_in_order(frozen):
+    model = enabled("qwen3_vl", frozen=frozen)
+    cases = cases_of(model, ["both", "text", "image"])
+    inputs = Tower(model).inputs([example_of(case) for case in cases])
+    assert set(inputs) == (
+        {"mm_encoder_outputs"}
+        if frozen
+        else {"pixel_values", "image_grid_thw", "pixel_values_videos", "video_grid_thw"}
+    )
+    length = max(len(case.group.prompt) for case in cases)
+    ids = torch.zeros(3, length, dtype=torch.long)
+    for row, case in zip(ids, cases, strict=True):
+        row[: len(case.group.prompt)] = torch.from_numpy(case.group.prompt.input_ids)
+    positions = torch.arange(length).expand(3, 3, -1)
+    pixels = Tower(enabled("qwen3_vl")).inputs([example_of(case) for case in cases])
+    with torch.no_grad():
+        found = model(input_ids=ids, position_ids=positions, **inputs).logits
+        expected = tiny_model("qwen3_vl")(input_ids=ids, position_ids=positions, **pixels).logits
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+
+
+def test_a_response_with_a_vision_token_is_named_though_the_tower_is_frozen():
+    model = enabled("qwen3_vl", frozen=True)
+    [case] = cases_of(model, ["image"])
+    [pack] = pack_groups([case.group], tokens_per_pack=1000).packs
+    pack.input_ids[0, -1] = IMAGE
+    with pytest.raises(MismatchError, match="sample image: 8 image placeholders, but the vision tower made 7 tokens"):
+        response_logprobs(model, pack, {0: Tower(model).media(example_of(case))})
+
+
+@pytest.mark.parametrize(
+    "lengths", [[5], [4, 4, 4], [4, 4, 9, 4, 1, 9], [1, 2, 3]], ids=["one", "equal", "mixed", "all different"]
+)
+def test_segments_attend_within_themselves_by_one_call_per_distinct_length(monkeypatch, lengths):
+    torch.manual_seed(0)
+    heads = [torch.randn(1, 3, sum(lengths), 8, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    ends = torch.tensor([0, *torch.tensor(lengths).cumsum(0)], dtype=torch.int32)
+    of_segment = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
+    mask = of_segment[:, None] == of_segment
+    expected = F.scaled_dot_product_attention(*heads, attn_mask=mask, scale=0.3).transpose(1, 2)
+    calls = []
+    sdpa = F.scaled_dot_product_attention
+
+    def counting(*args, **options):
+        calls.append(args[0].shape)
+        return sdpa(*args, **options)
+
+    monkeypatch.setattr(vision_attention.F, "scaled_dot_product_attention", counting)
+    found, _ = vision_attention.vision_attention(
+        torch.nn.Identity(), *heads, None, scaling=0.3, cu_seq_lens_q=ends, max_length_q=max(lengths)
+    )
+    assert len(calls) == len(set(lengths))
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+    grad = torch.randn_like(found)
+    for a, b in zip(torch.autograd.grad(found, heads, grad), torch.autograd.grad(expected, heads, grad), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-12, rtol=0)
+
+
+def test_a_gpu_takes_one_call_for_all_segments():
+    lengths = [4, 4, 9, 1]
+    torch.manual_seed(0)
+    heads = [torch.randn(sum(lengths), 3, 8, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    ends = torch.tensor([0, 4, 8, 17, 18], dtype=torch.int32)
+    grad = torch.randn(sum(lengths), 3, 8, dtype=torch.float64)
+    with varlen_on_cpu():
+        found = vision_attention._Varlen.apply(*heads, ends, 9, 0.3)
+        gradients = torch.autograd.grad(found, heads, grad)
+    expected = vision_attention._by_length(heads, lengths, 0.3)
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+    for a, b in zip(gradients, torch.autograd.grad(expected, heads, grad), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-12, rtol=0)
+
+
+def test_a_layer_of_the_tower_makes_one_call_for_all_temporal_patches(monkeypatch):
+    model = enabled("qwen3_vl")
+    calls = []
+    sdpa = F.scaled_dot_product_attention
+
+    def counting(*args, **options):
+        calls.append(args[0].shape[0])
+        return sdpa(*args, **options)
+
+    monkeypatch.setattr(vision_attention.F, "scaled_dot_product_attention", counting)
+    case = tiny_case(model, name="long", lengths=[1], videos=[(16, 4, 4)])
+    look(model, [case.features])
+    assert calls == [16] * model.config.vision_config.depth
+
+
+def test_with_a_frozen_tower_a_step_with_reference_and_old_log_probs_looks_once_at_each_sample(tmp_path):
+    overrides = ["train.steps=1", "train.updates_per_step=2", "algorithm.options={kl_coef: 0.1}"]
+    trainer = made_trainer(made_config(tmp_path, *overrides))
+    model = trainer._policy.model
+    model.model.visual.requires_grad_(False)
+    calls, of_reference = counted(model), counted(trainer._policy._reference._model)
+    update_calls = []
+    update = trainer._policy.update
+    trainer._policy.update = lambda works, step: (update_calls.append(len(calls)), update(works, step=step))[1]
+    trainer.run()
+    assert trainer._policy.num_old_forwards > 0
+    assert len(calls) == update_calls[0], "nothing looks again in the update"
+    assert not of_reference
+    assert comparable(read_metrics(tmp_path / "metrics.jsonl"))[0]["loss/kl_ref"] > 0
+    assert not trainer._policy.tower._seen
