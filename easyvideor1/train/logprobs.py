@@ -9,9 +9,10 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from easyvideor1.data.encode import join_inputs
-from easyvideor1.errors import MismatchError, UsageError
+from easyvideor1.errors import MismatchError
+from easyvideor1.model.families import shares_prefix
 from easyvideor1.train.pack import Pack
-from easyvideor1.train.shared_prefix import layer_types
+from easyvideor1.train.shared_prefix import PackLayout
 
 Features = Mapping[str, torch.Tensor]
 """Visual arguments of one prompt under the model's names (pixel_values, image_grid_thw, pixel_values_videos,
@@ -30,7 +31,9 @@ def response_logprobs(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probability and entropy of every response token of a pack, in the pack's flat order.
 
-    The vision tower runs once per segment: once per group with a shared prefix, once per rollout without.
+    The vision tower runs once per segment: once per group with a shared prefix, once per rollout without. Where the
+    layers cannot keep the sequences of a pack apart (see `families.shares_prefix`) each runs by itself, on what one run
+    of the vision tower per group gives.
     Under FSDP2 call this from the forward of the sharded root module, for it reaches into the model.
 
     Args:
@@ -47,13 +50,14 @@ def response_logprobs(
 
     Raises:
         MismatchError: a prompt's placeholders and its features differ in number; names the sample.
-        UsageError: the model's layers cannot keep the sequences of the pack apart.
     """
-    _check_layers(model, pack)
     inputs = _visual_inputs(model.config, pack, features)
-    hidden = model.model(
-        input_ids=pack.input_ids, position_ids=pack.position_ids, use_cache=False, pack_layout=pack.layout, **inputs
-    ).last_hidden_state[0]
+    if shares_prefix(model) or pack.layout.is_one_sequence:
+        hidden = model.model(
+            input_ids=pack.input_ids, position_ids=pack.position_ids, use_cache=False, pack_layout=pack.layout, **inputs
+        ).last_hidden_state[0]
+    else:
+        hidden = _hidden_one_by_one(model, pack, features)
     if keep_vision_in_graph and not inputs:
         hidden = hidden + 0.0 * _empty_vision(model)
     hidden_N = hidden[pack.predictors]
@@ -81,12 +85,42 @@ def _logprobs_and_entropy(
     return logprobs, entropy
 
 
-def _check_layers(model: Any, pack: Pack) -> None:
-    if "linear_attention" in layer_types(model) and not pack.layout.is_one_sequence:
-        raise UsageError(
-            "this model has linear-attention layers, whose state would run from one response into the next; "
-            "set train.shared_prefix=false and train.tokens_per_pack=1 (one response per pack)"
-        )
+def _hidden_one_by_one(model: Any, pack: Pack, features: Mapping[int, Features]) -> torch.Tensor:
+    """[L, hidden] of a pack whose segments are sequences of their own, each in a forward of its own."""
+    assert all(len(group.lengths) == 1 for group in pack.layout.groups), "this model needs a segment per response"
+    sizes = [segment.num_tokens for segment in pack.segments]
+    encoded = {
+        group: _encoded(model, features.get(group, {})) for group in dict.fromkeys(s.group for s in pack.segments)
+    }
+    return torch.cat(
+        [
+            model.model(
+                input_ids=ids,
+                position_ids=positions,
+                use_cache=False,
+                pack_layout=PackLayout(groups=(layout,)),
+                mm_encoder_outputs=encoded[segment.group],
+            ).last_hidden_state[0]
+            for segment, layout, ids, positions in zip(
+                pack.segments,
+                pack.layout.groups,
+                pack.input_ids.split(sizes, 1),
+                pack.position_ids.split(sizes, 2),
+                strict=True,
+            )
+        ]
+    )
+
+
+def _encoded(model: Any, features: Features) -> dict[str, Any]:
+    """What the vision tower makes of a prompt's media, as the model's forward takes it."""
+    inputs = {name: tensor.to(model.device) for name, tensor in features.items()}
+    encoded = {}
+    if "pixel_values" in inputs:
+        encoded["image"] = model.model.get_image_features(inputs["pixel_values"], inputs["image_grid_thw"])
+    if "pixel_values_videos" in inputs:
+        encoded["video"] = model.model.get_video_features(inputs["pixel_values_videos"], inputs["video_grid_thw"])
+    return encoded
 
 
 def _visual_inputs(config: Any, pack: Pack, features: Mapping[int, Features]) -> dict[str, torch.Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,12 +15,15 @@ from easyvideor1.algo.kl import sequence_kl
 from easyvideor1.algo.losses import Tokens, policy_loss
 from easyvideor1.config import OptimizerConfig
 from easyvideor1.errors import RunError
+from easyvideor1.model.families import shares_prefix
 from easyvideor1.records.tally import Tally
 from easyvideor1.train.logprobs import Features, response_logprobs
 from easyvideor1.train.masters import MasterWeights
 from easyvideor1.train.pack import Batch, Pack, pack_groups
 from easyvideor1.train.reference import Reference
 from easyvideor1.types import Group
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,6 +58,10 @@ class Policy:
         """
         assert reference is not None or not algorithm.needs_reference, "this algorithm needs a reference model"
         self.model = model
+        self.shares_prefix = shares_prefix(model)
+        """Whether a group can be packed with its prompt once; else with a prompt per response."""
+        if not self.shares_prefix:
+            log.info("the model has linear-attention layers: each response is computed with a prompt of its own")
         self._reference = reference if algorithm.needs_reference else None
         self.num_old_forwards = 0
         self._algorithm = algorithm
@@ -148,7 +156,7 @@ class Policy:
             replace(group, advantages=(0.0,) * len(group.rollouts), weights=(0.0,) * len(group.rollouts))
             for group in groups
         ]
-        batch = pack_groups(blank, tokens_per_pack=tokens_per_pack, shared_prefix=True)
+        batch = pack_groups(blank, tokens_per_pack=tokens_per_pack, shared_prefix=self.shares_prefix)
         sums = torch.zeros(batch.num_sequences)
         with torch.no_grad():
             for pack in batch.packs:

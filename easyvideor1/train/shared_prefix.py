@@ -20,7 +20,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from easyvideor1.errors import UsageError
+from easyvideor1.model.families import layer_kinds
 
 NAME = "shared_prefix"
 
@@ -91,20 +91,10 @@ def enable(model: PreTrainedModel) -> None:
     Raises:
         UsageError: the model has layers with sliding-window attention.
     """
-    if "sliding_attention" in layer_types(model):
-        raise UsageError(
-            "this model uses sliding-window attention, which packs do not support; "
-            "set use_sliding_window to false in its config.json if it was trained so"
-        )
+    layer_kinds(model)
     AttentionInterface.register(NAME, shared_prefix_attention)
     AttentionMaskInterface.register(NAME, sdpa_mask)
     model.set_attn_implementation({"text_config": NAME, "vision_config": "sdpa"})
-
-
-def layer_types(model: PreTrainedModel) -> tuple[str, ...]:
-    """Kind of each text layer, e.g. ("full_attention", "linear_attention")."""
-    config = model.config.get_text_config()
-    return tuple(getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers)
 
 
 def shared_prefix_attention(

@@ -144,6 +144,7 @@ class Trainer:
     def _minibatches(self, groups: Sequence[Group], candidates: Sequence[Candidate]) -> list[Minibatch]:
         """The groups of a step dealt evenly to its optimizer steps, in order; too few groups make fewer steps."""
         train = self._config.train
+        shared_prefix = train.shared_prefix and self._policy.shares_prefix
         num_updates = max(1, min(train.updates_per_step, len(groups)))
         edges = [index * len(groups) // num_updates for index in range(num_updates + 1)]
         works = []
@@ -151,7 +152,7 @@ class Trainer:
             part = groups[start:end]
             works.append(
                 Minibatch(
-                    batch=pack_groups(part, tokens_per_pack=train.tokens_per_pack, shared_prefix=train.shared_prefix),
+                    batch=pack_groups(part, tokens_per_pack=train.tokens_per_pack, shared_prefix=shared_prefix),
                     features={i: item.example.features for i, item in enumerate(candidates[start:end])},
                     normalizer=normalizer(
                         part, self._algorithm, max_response_tokens=self._config.rollout.max_response_tokens

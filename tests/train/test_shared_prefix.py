@@ -9,7 +9,7 @@ import pytest
 import torch
 from support.tiny_models import IMAGE, plain_logprobs, tiny_case, tiny_model
 
-from easyvideor1.errors import MismatchError, UsageError
+from easyvideor1.errors import MismatchError
 from easyvideor1.train import shared_prefix
 from easyvideor1.train.logprobs import response_logprobs
 from easyvideor1.train.pack import pack_groups
@@ -74,7 +74,7 @@ def gradient_difference(found, expected):
     return max(((found[name] - g).norm() / (g.norm() + 1e-12)).item() for name, g in expected.items())
 
 
-@pytest.fixture(scope="module", params=["qwen3_vl", "qwen2_5_vl", "qwen2_vl"])
+@pytest.fixture(scope="module", params=["qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl", "qwen2_vl"])
 def plain_run(request):
     """(model that understands layouts, cases, log-probs and gradients of the plain forward)."""
     cases = make_cases(reference := tiny_model(request.param))
@@ -234,16 +234,22 @@ def test_a_response_with_a_vision_token_names_the_sample(one_pack):
         forward(model, replace(pack, input_ids=ids), media)
 
 
-def test_linear_attention_takes_one_response_per_row_only():
-    reference, model = tiny_model("qwen3_5"), tiny_model("qwen3_5")
+@pytest.mark.parametrize("tokens_per_pack", [1, 60, WHOLE_BATCH])
+@pytest.mark.parametrize("family", ["qwen3_5", "qwen3_5_moe"])
+def test_models_with_linear_attention_compute_responses_one_by_one_on_one_run_of_the_tower(family, tokens_per_pack):
+    reference, model = tiny_model(family), tiny_model(family)
     shared_prefix.enable(model)
-    case = tiny_case(model, name="a", lengths=[3, 5], videos=[(2, 4, 2)], seed=1)
-    with pytest.raises(UsageError, match=r"train\.shared_prefix=false"):
-        packed(model, [case], tokens_per_pack=1000, shared_prefix=True)
-    logprobs, gradients = plain(reference, [case])
-    found_logprobs, found_gradients = packed(model, [case], tokens_per_pack=1, shared_prefix=False)
+    cases = make_cases(reference)
+    logprobs, gradients = plain(reference, cases)
+    runs = []
+    model.model.visual.register_forward_hook(lambda *args: runs.append(args))
+    found_logprobs, found_gradients = packed(model, cases, tokens_per_pack=tokens_per_pack, shared_prefix=False)
     assert logprob_difference(found_logprobs, logprobs) < LOGPROB_TOLERANCE
     assert gradient_difference(found_gradients, gradients) < GRADIENT_TOLERANCE
+    if tokens_per_pack == WHOLE_BATCH:
+        assert len(runs) == 4  # image, video, and both of the mixed prompt; each for all rollouts of its group
+    with pytest.raises(AssertionError, match="a segment per response"):
+        packed(model, cases, tokens_per_pack=tokens_per_pack, shared_prefix=True)
 
 
 def test_bfloat16_rows_stay_close_to_float32(one_pack):
