@@ -145,12 +145,16 @@ class RolloutConfig:
     """Rollouts per prompt (group size)."""
     temperature: float = 1.0
     top_p: float = 1.0
+    top_k: int = 0
+    """Sample from the k most likely tokens; 0: from all."""
     max_response_tokens: int = 1024
-    responses_per_batch: int = 64
-    """Sequences generated at once."""
+    tokens_per_batch: int = 65_536
+    """Tokens whose keys and values are in memory at once while sampling: each prompt once, and max_response_tokens for
+    each response under way (one is always, however long)."""
 
     def __post_init__(self) -> None:
-        _check_range("rollout", self, low=1, names=("n", "max_response_tokens", "responses_per_batch"))
+        _check_range("rollout", self, low=1, names=("n", "max_response_tokens", "tokens_per_batch"))
+        _check_range("rollout", self, low=0, names=("top_k",))
         _check_range("rollout", self, low=0, high=1, names=("top_p",))
         _check_positive("rollout", self, "top_p")
         if not 0 < self.temperature < math.inf:

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-prompt-tokens", type=int, help="longer prompts are bad rows")
     parser.add_argument("--max-response-tokens", type=int)
     parser.add_argument("--temperature", type=float)
-    parser.add_argument("--responses-per-batch", type=int, help="responses sampled at once")
+    parser.add_argument("--tokens-per-batch", type=int, help="tokens in memory while sampling (see the recipe's)")
     parser.add_argument(
         "--dtype", choices=["float32", "bfloat16"], help="of the model (default: the recipe's, float32)"
     )
@@ -111,15 +111,16 @@ class _Job:
     k: int
     temperature: float
     top_p: float
+    top_k: int
     max_response_tokens: int
-    responses_per_batch: int
+    tokens_per_batch: int
     seed: int
     data: DataConfig
     reward: RewardConfig
 
     def settings(self) -> dict[str, Any]:
         """All that responses and their accuracies depend on, beside the rows and their media."""
-        plain = ("dtype", "k", "temperature", "top_p", "max_response_tokens", "responses_per_batch", "seed")
+        plain = ("dtype", "k", "temperature", "top_p", "top_k", "max_response_tokens", "seed")
         return {
             "model": str(Path(self.model_path).resolve()),
             # A model that was trained further or built anew in the same folder is another model.
@@ -161,8 +162,9 @@ def _job(args: argparse.Namespace) -> _Job:
         k=args.k,
         temperature=temperature,
         top_p=rollout.top_p,
+        top_k=rollout.top_k,
         max_response_tokens=args.max_response_tokens or rollout.max_response_tokens,
-        responses_per_batch=args.responses_per_batch or rollout.responses_per_batch,
+        tokens_per_batch=args.tokens_per_batch or rollout.tokens_per_batch,
         seed=args.seed,
         data=replace(data, max_prompt_tokens=args.max_prompt_tokens or data.max_prompt_tokens),
         reward=recipe.reward if recipe else RewardConfig(),
@@ -217,12 +219,15 @@ def _measure(
         yield from measure(
             rows,
             prepare=prepare,
-            engine=HFEngine(model, encoder, responses_per_batch=job.responses_per_batch),
+            engine=HFEngine(model, encoder, tokens_per_batch=job.tokens_per_batch),
             score=pool.score,
             sampling=Sampling(
-                n=job.k, temperature=job.temperature, top_p=job.top_p, max_response_tokens=job.max_response_tokens
+                n=job.k,
+                temperature=job.temperature,
+                top_p=job.top_p,
+                top_k=job.top_k,
+                max_response_tokens=job.max_response_tokens,
             ),
-            responses_per_batch=job.responses_per_batch,
             seed=job.seed,
             rates=rates,
         )
