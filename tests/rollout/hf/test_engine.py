@@ -357,3 +357,62 @@ def test_sliding_windows_are_refused():
     model.config.get_text_config().layer_types = ["sliding_attention", "full_attention"]
     with pytest.raises(UsageError, match="use_sliding_window to false"):
         HFEngine(model, encoder(), tokens_per_batch=100)
+
+
+def test_generation_settings_of_the_model_folder_are_not_used():
+    # Transformers' generate fills unset values from there: at top_k 1 all responses of a group would be one.
+    model, configured = tiny_model(MODEL), tiny_model(MODEL)
+    settings = {"do_sample": True, "top_k": 1, "top_p": 0.001, "repetition_penalty": 1.05, "temperature": 1e-6}
+    for name, value in settings.items():
+        setattr(configured.generation_config, name, value)
+    sampling = Sampling(n=4, max_response_tokens=6)
+    groups, found = (
+        answered(HFEngine(each, encoder(), tokens_per_batch=500), requests(examples(each), sampling))
+        for each in (model, configured)
+    )
+    assert found == groups
+    assert all(len({rollout.token_ids for rollout in group}) == 4 for group in groups)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_an_earlier_generation_left_in_the_model_changes_nothing(family):
+    # Transformers' models keep the offset of the last prompt's positions and use it where none are given.
+    model = tiny_model(family).eval()
+    sampling = Sampling(n=2, max_response_tokens=5)
+    engine = HFEngine(model, encoder(), tokens_per_batch=500)
+    expected = answered(engine, requests(examples(model), sampling))
+    model.model.rope_deltas = torch.tensor([[-40], [7], [99]])
+    assert answered(engine, requests(examples(model), sampling)) == expected
+    assert model.model.rope_deltas.tolist() == [[-40], [7], [99]]
+    for example, group in zip(examples(model), expected, strict=True):
+        for rollout in group:
+            np.testing.assert_allclose(
+                rollout.logprobs, actor_logprobs(model, example, list(rollout.token_ids)), atol=1e-4
+            )
+
+
+def test_the_seconds_of_a_video_reach_every_token_of_the_response():
+    model = tiny_model("qwen2_5_vl")
+    [_, _, video, _] = examples(model)
+    slow = video.prompt.position_ids.copy()
+    after = np.flatnonzero(video.prompt.token_types == 2).max() + 1
+    slow[0, after - 4 : after] += 30  # the second temporal patch, and the text after it
+    slow[:, after:] += 30
+    slow = replace(video, prompt=replace(video.prompt, position_ids=slow))
+    sampling = Sampling(n=2, max_response_tokens=5)
+    engine = HFEngine(model, encoder(), tokens_per_batch=500)
+    [fast_group], [slow_group] = (answered(engine, requests([example], sampling)) for example in (video, slow))
+    for example, group in ((video, fast_group), (slow, slow_group)):
+        for rollout in group:
+            np.testing.assert_allclose(
+                rollout.logprobs, actor_logprobs(model, example, list(rollout.token_ids)), atol=1e-4
+            )
+    assert abs(fast_group[0].logprobs[0] - slow_group[0].logprobs[0]) > 1e-3
+
+
+def test_an_end_token_at_the_limit_ends_the_response():
+    model = tiny_model(MODEL)
+    engine = HFEngine(model, encoder(end_ids=tuple(range(96))), tokens_per_batch=500)
+    groups = answered(engine, requests(examples(model), Sampling(n=2, max_response_tokens=1)))
+    assert {rollout.stop_reason for group in groups for rollout in group} == {StopReason.EOS}
+    assert {len(rollout.token_ids) for group in groups for rollout in group} == {1}
