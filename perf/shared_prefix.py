@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
-from easyvideor1.train import shared_prefix
-from easyvideor1.train.logprobs import Features, response_logprobs
-from easyvideor1.train.pack import Batch, pack_groups
+from easyvideor1.training import shared_prefix
+from easyvideor1.training.logprobs import Features, response_logprobs
+from easyvideor1.training.pack import Batch, pack_groups
 from easyvideor1.types import Group, Prompt, Rollout, Sample, StopReason
 
 VIDEO, START, END = 501, 502, 503

@@ -43,9 +43,9 @@ from easyvideor1.report.terminal import open_progress
 from easyvideor1.rollout.engine import Request
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.runs.parts import Parts, opened
-from easyvideor1.train import shared_prefix
-from easyvideor1.train.policy import Policy
-from easyvideor1.train.trainer import Trainer
+from easyvideor1.training import shared_prefix
+from easyvideor1.training.policy import Policy
+from easyvideor1.training.trainer import Trainer
 from easyvideor1.types import Media, Rollout, Sample, Score
 
 N = 8

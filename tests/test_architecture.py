@@ -107,7 +107,7 @@ def test_no_module_imports_itself_through_others():
 
 def test_the_rule_sees_a_broken_import(tmp_path):
     (tmp_path / "rewards").mkdir()
-    (tmp_path / "rewards" / "x.py").write_text("import av\nfrom easyvideor1.train import trainer\n")
+    (tmp_path / "rewards" / "x.py").write_text("import av\nfrom easyvideor1.training import trainer\n")
     assert len(broken_imports(tmp_path)) == 2
 
 

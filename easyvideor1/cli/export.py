@@ -13,7 +13,7 @@ from easyvideor1.errors import UsageError
 from easyvideor1.model import lora
 from easyvideor1.model.load import load_model
 from easyvideor1.records.folder import RunFolder
-from easyvideor1.train import checkpoint
+from easyvideor1.training import checkpoint
 
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "*.pt", "*.pth", "*.gguf")
 """Files of the base model that the trained one replaces."""

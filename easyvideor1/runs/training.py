@@ -23,11 +23,11 @@ from easyvideor1.runs.resume import check_same_run
 from easyvideor1.runs.samples import load_samples
 from easyvideor1.runs.trajectories import load_trajectories
 from easyvideor1.seeds import mix_seed
-from easyvideor1.train import checkpoint, shared_prefix
-from easyvideor1.train.checkpoint import RunState
-from easyvideor1.train.policy import Policy
-from easyvideor1.train.reference import reference_of
-from easyvideor1.train.trainer import Trainer
+from easyvideor1.training import checkpoint, shared_prefix
+from easyvideor1.training.checkpoint import RunState
+from easyvideor1.training.policy import Policy
+from easyvideor1.training.reference import reference_of
+from easyvideor1.training.trainer import Trainer
 from easyvideor1.types import Sample, ScoredResponse
 
 VALIDATION_SEED = 2

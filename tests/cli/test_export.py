@@ -11,9 +11,9 @@ from easyvideor1.data.encode import Encoder
 from easyvideor1.demo.model import new_model, save, train_tokenizer
 from easyvideor1.model.load import load_model
 from easyvideor1.records.folder import RunFolder
-from easyvideor1.train import checkpoint
-from easyvideor1.train.checkpoint import RunState
-from easyvideor1.train.masters import MasterWeights
+from easyvideor1.training import checkpoint
+from easyvideor1.training.checkpoint import RunState
+from easyvideor1.training.masters import MasterWeights
 
 LORA = "model.lora={rank: 2}"
 

@@ -13,9 +13,9 @@ from easyvideor1.demo.build import IMAGE_SPEC, VIDEO_SPEC
 from easyvideor1.demo.clips import Scene, Thing, write_clip, write_image
 from easyvideor1.rollout.engine import Sampling
 from easyvideor1.rollout.hf import HFEngine
-from easyvideor1.train import shared_prefix
-from easyvideor1.train.logprobs import response_logprobs
-from easyvideor1.train.pack import pack_groups
+from easyvideor1.training import shared_prefix
+from easyvideor1.training.logprobs import response_logprobs
+from easyvideor1.training.pack import pack_groups
 from easyvideor1.types import Group, Media, Sample
 from easyvideor1.video.cache import FrameCache
 

@@ -7,7 +7,7 @@ from easyvideor1.config import LoraConfig
 from easyvideor1.errors import UsageError
 from easyvideor1.model import lora
 from easyvideor1.report.read import comparable, read_metrics
-from easyvideor1.train import checkpoint
+from easyvideor1.training import checkpoint
 
 IDS = torch.arange(12)[None]
 

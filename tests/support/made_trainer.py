@@ -14,10 +14,10 @@ from easyvideor1.records.folder import RunFolder
 from easyvideor1.report.terminal import open_progress
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.rollout.offline import OfflineTrajectories
-from easyvideor1.train import checkpoint, shared_prefix
-from easyvideor1.train.policy import Policy
-from easyvideor1.train.reference import reference_of
-from easyvideor1.train.trainer import Trainer
+from easyvideor1.training import checkpoint, shared_prefix
+from easyvideor1.training.policy import Policy
+from easyvideor1.training.reference import reference_of
+from easyvideor1.training.trainer import Trainer
 from easyvideor1.types import Example, Rollout, Score, StopReason
 from support.tiny_models import tiny_case, tiny_model
 

@@ -14,7 +14,7 @@ from easyvideor1.errors import MismatchError, RunError, UsageError
 from easyvideor1.rollout.engine import Request, Sampling
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.rollout.hf import engine as engine_module
-from easyvideor1.train import shared_prefix
+from easyvideor1.training import shared_prefix
 from easyvideor1.types import Example, StopReason
 
 END_ID = 7

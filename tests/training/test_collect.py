@@ -20,7 +20,7 @@ from easyvideor1.algo.algorithms import ALGORITHMS
 from easyvideor1.errors import RunError, UsageError
 from easyvideor1.report.read import comparable, read_metrics, read_rollouts
 from easyvideor1.rollout.fake import FakeEngine
-from easyvideor1.train import checkpoint
+from easyvideor1.training import checkpoint
 from easyvideor1.types import Sample, Score, ScoredResponse
 
 

@@ -11,8 +11,8 @@ from torch.utils.checkpoint import checkpoint
 from easyvideor1.data.encode import join_inputs
 from easyvideor1.errors import MismatchError
 from easyvideor1.model.families import shares_prefix
-from easyvideor1.train.pack import Pack
-from easyvideor1.train.shared_prefix import PackLayout
+from easyvideor1.training.pack import Pack
+from easyvideor1.training.shared_prefix import PackLayout
 
 Features = Mapping[str, torch.Tensor]
 """Visual arguments of one prompt under the model's names (pixel_values, image_grid_thw, pixel_values_videos,

@@ -12,7 +12,7 @@ from easyvideor1.config import ModelConfig, OptimizerConfig
 from easyvideor1.errors import RunError
 from easyvideor1.model.load import load_model
 from easyvideor1.report.read import comparable, read_metrics
-from easyvideor1.train.policy import scheduled_rate
+from easyvideor1.training.policy import scheduled_rate
 from easyvideor1.types import Score
 
 

@@ -10,10 +10,10 @@ import torch
 from support.tiny_models import IMAGE, plain_logprobs, tiny_case, tiny_model
 
 from easyvideor1.errors import MismatchError
-from easyvideor1.train import shared_prefix
-from easyvideor1.train.logprobs import response_logprobs
-from easyvideor1.train.pack import pack_groups
-from easyvideor1.train.shared_prefix import PackLayout, lay_out
+from easyvideor1.training import shared_prefix
+from easyvideor1.training.logprobs import response_logprobs
+from easyvideor1.training.pack import pack_groups
+from easyvideor1.training.shared_prefix import PackLayout, lay_out
 
 LOGPROB_TOLERANCE, GRADIENT_TOLERANCE = 1e-5, 1e-4
 WHOLE_BATCH = 10_000

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import torch
 
 from easyvideor1.model import lora
-from easyvideor1.train.logprobs import Features, response_logprobs
-from easyvideor1.train.pack import Pack
+from easyvideor1.training.logprobs import Features, response_logprobs
+from easyvideor1.training.pack import Pack
 
 
 class Reference(Protocol):

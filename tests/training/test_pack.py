@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from easyvideor1.train.pack import first_fit_decreasing, pack_groups
+from easyvideor1.training.pack import first_fit_decreasing, pack_groups
 from easyvideor1.types import Group, Prompt, Rollout, Sample, StopReason
 
 

@@ -20,12 +20,12 @@ from easyvideor1.records.stopwatch import Stopwatch
 from easyvideor1.records.tally import Tally, response_tally
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.offline import OfflineTrajectories
-from easyvideor1.train import checkpoint
-from easyvideor1.train.checkpoint import RunState
-from easyvideor1.train.collect import Candidate, Collected, Collector
-from easyvideor1.train.pack import pack_groups
-from easyvideor1.train.policy import Minibatch, Policy
-from easyvideor1.train.stopping import watch_trend
+from easyvideor1.training import checkpoint
+from easyvideor1.training.checkpoint import RunState
+from easyvideor1.training.collect import Candidate, Collected, Collector
+from easyvideor1.training.pack import pack_groups
+from easyvideor1.training.policy import Minibatch, Policy
+from easyvideor1.training.stopping import watch_trend
 from easyvideor1.types import Group, Sample, ScoredResponse, Scorer
 
 Evaluate = Callable[[Engine], Sequence[ScoredResponse]]

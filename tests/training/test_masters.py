@@ -4,8 +4,8 @@ import torch
 from support.made_trainer import made_config, made_trainer
 from torch import nn
 
-from easyvideor1.train import checkpoint
-from easyvideor1.train.masters import MasterWeights
+from easyvideor1.training import checkpoint
+from easyvideor1.training.masters import MasterWeights
 
 
 def steps(model, optimized, *, num, after_backward=lambda: None, after_step=lambda: None):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import torch
 
-from easyvideor1.train.shared_prefix import PackLayout, lay_out
+from easyvideor1.training.shared_prefix import PackLayout, lay_out
 from easyvideor1.types import Group, Prompt
 
 

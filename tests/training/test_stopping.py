@@ -4,7 +4,7 @@ import pytest
 
 from easyvideor1.config import StopConfig
 from easyvideor1.errors import RunError
-from easyvideor1.train.stopping import Trend, watch_trend
+from easyvideor1.training.stopping import Trend, watch_trend
 
 
 def watch(steps, **rules) -> Trend:

@@ -18,7 +18,7 @@ from easyvideor1.records.folder import RunFolder
 from easyvideor1.report.read import comparable, read_metrics, read_validation
 from easyvideor1.rollout.fake import FakeEngine
 from easyvideor1.rollout.offline import OfflineTrajectories
-from easyvideor1.train import checkpoint
+from easyvideor1.training import checkpoint
 from easyvideor1.types import Rollout, Sample, Score, ScoredResponse, StopReason
 
 

@@ -17,10 +17,10 @@ from easyvideor1.config import OptimizerConfig
 from easyvideor1.errors import RunError
 from easyvideor1.model.families import shares_prefix
 from easyvideor1.records.tally import Tally
-from easyvideor1.train.logprobs import Features, response_logprobs
-from easyvideor1.train.masters import MasterWeights
-from easyvideor1.train.pack import Batch, Pack, pack_groups
-from easyvideor1.train.reference import Reference
+from easyvideor1.training.logprobs import Features, response_logprobs
+from easyvideor1.training.masters import MasterWeights
+from easyvideor1.training.pack import Batch, Pack, pack_groups
+from easyvideor1.training.reference import Reference
 from easyvideor1.types import Group
 
 log = logging.getLogger(__name__)

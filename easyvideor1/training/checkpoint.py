@@ -21,8 +21,8 @@ from transformers import PreTrainedModel
 
 from easyvideor1.errors import RunError
 from easyvideor1.model import lora
-from easyvideor1.train.masters import MasterWeights
-from easyvideor1.train.stopping import Trend
+from easyvideor1.training.masters import MasterWeights
+from easyvideor1.training.stopping import Trend
 
 PREFIX = "step-"
 

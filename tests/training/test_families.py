@@ -16,7 +16,7 @@ from easyvideor1.records.folder import RunFolder
 from easyvideor1.report.read import comparable, read_metrics
 from easyvideor1.rollout.engine import Sampling
 from easyvideor1.rollout.hf import HFEngine
-from easyvideor1.train import checkpoint
+from easyvideor1.training import checkpoint
 
 STEPS = 20
 
