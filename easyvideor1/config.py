@@ -162,13 +162,17 @@ class RolloutConfig:
     """Divides the logits before sampling."""
     top_p: float = 1.0
     """Sample among the likeliest tokens that together have this probability; 1: among all."""
+    top_k: int = 0
+    """Sample among the k likeliest tokens; 0: among all."""
     max_response_tokens: int = 1024
     """Longer responses are cut there."""
-    responses_per_batch: int = 64
-    """Responses generated at once."""
+    tokens_per_batch: int = 65_536
+    """Tokens whose keys and values are in memory at once while sampling: each prompt once, and max_response_tokens for
+    each response under way (one is always, however long)."""
 
     def __post_init__(self) -> None:
-        check_range("rollout", self, low=1, names=("n", "max_response_tokens", "responses_per_batch"))
+        check_range("rollout", self, low=1, names=("n", "max_response_tokens", "tokens_per_batch"))
+        check_range("rollout", self, low=0, names=("top_k",))
         check_range("rollout", self, low=0, high=1, names=("top_p",))
         check_positive("rollout", self, "top_p")
         if not 0 < self.temperature < math.inf:

@@ -1,7 +1,7 @@
 """Sample -> Prompt: token ids with expanded media placeholders, token types and 3-D positions, made once.
 
-The only module that knows how the Qwen-VL families write media into a prompt. Its results are those of the
-Transformers processors and of the models' `get_rope_index`, from plans instead of pixels.
+The only module that writes media into a prompt. Its ids are those of the Transformers processors, from plans instead of
+pixels; its positions are those of `data.positions`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,19 +20,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from easyvideor1.data.patches import BUFFERS, CHANNELS, patches
 from easyvideor1.data.positions import IMAGE, TEXT, VIDEO, Run, positions, time_interval
 from easyvideor1.errors import DataError, MismatchError, UsageError
+from easyvideor1.model.families import POSITIONS_PER_S, family
 from easyvideor1.types import Clip, MediaKind, MediaPlan, Prompt, Sample, VisionSpec
 from easyvideor1.video.sampling import vision_spec
-
-TIME_OF_FAMILY: dict[str, Literal["timestamps", "seconds", "steps"]] = {
-    "qwen2_vl": "steps",
-    "qwen2_5_vl": "seconds",
-    "qwen3_vl": "timestamps",
-    "qwen3_vl_moe": "timestamps",
-    "qwen3_5": "timestamps",
-    "qwen3_5_moe": "timestamps",
-}
-"""How a video tells its time. timestamps: each temporal patch is a grid of its own after its time as text;
-seconds: one grid, positions in time grow with the seconds; steps: one grid, they grow by one per temporal patch."""
 
 TAG = re.compile("<(image|video)>")
 TOKEN_TYPE: dict[str, int] = {"image": IMAGE, "video": VIDEO}
@@ -69,14 +59,12 @@ class Encoder:
         Raises:
             UsageError: unknown family, or a tokenizer without the vision tokens or a chat template.
         """
-        if vision.family not in TIME_OF_FAMILY:
-            raise UsageError(f"model_type '{vision.family}' is not supported; known: {', '.join(TIME_OF_FAMILY)}")
+        self._time = family(vision.family).video_time
         if not tokenizer.chat_template:
             raise UsageError(
                 f"{tokenizer.name_or_path}: no chat template; put chat_template.jinja beside the tokenizer"
             )
         self.tokenizer, self.vision, self._system = tokenizer, vision, system
-        self._time = TIME_OF_FAMILY[vision.family]
         self.vocab_size = int(config.get("text_config", config)["vocab_size"])
         special = {str(token): id_ for id_, token in tokenizer.added_tokens_decoder.items() if token.special}
         self._special_ids = special
@@ -96,8 +84,7 @@ class Encoder:
         self.pad_id: int = turn_end if pad is None else int(pad)  # type: ignore[arg-type]
         banned = {self._vision_start, self._vision_end, *self._pad_ids.values()}
         self.banned_ids = tuple(sorted(banned | {special[token] for token in ("<|vision_pad|>",) if token in special}))
-        # Seconds -> positions; the default is that of Transformers' Qwen2_5_VLVisionConfig.
-        self._positions_per_s = (config.get("vision_config") or {}).get("tokens_per_second", 4)
+        self._positions_per_s = (config.get("vision_config") or {}).get("tokens_per_second", POSITIONS_PER_S)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, *, system: str | None = None) -> Encoder:

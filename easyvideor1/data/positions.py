@@ -1,4 +1,11 @@
-"""3-D positions (time, height, width) of a prompt's tokens, as the Qwen-VL families count them."""
+"""3-D positions (time, height, width) of a prompt's tokens: M-RoPE, by the published rule of the Qwen-VL families.
+
+"Position numbering for each modality is initialized by incrementing the maximum position ID of the preceding modality
+by one" (arXiv:2409.12191; time scaled by seconds: arXiv:2502.13923): a piece of a prompt starts one after the largest
+position so far, in any of the three axes. vLLM counts so too. `get_rope_index` of Transformers 5.16 to 5.24 goes on
+after the longer side of a grid, which is another number where a video has more steps in time than rows and columns:
+the text after it then stands at times that lie within the video. So the models are always given these positions.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +38,14 @@ def time_interval(positions_per_s: float, seconds_per_patch: float) -> float:
 def positions(runs: Sequence[Run]) -> np.ndarray:
     """Positions of the tokens of all runs, in order.
 
-    Text counts on by one in all three axes. A grid starts where the text has come to; its tokens count time,
-    rows and columns from there, and the text goes on after the longer side of the grid. These are the numbers of
-    Transformers' `get_rope_index` (M-RoPE, arXiv:2409.12191; time scaled by seconds, arXiv:2502.13923).
+    Text counts on by one in all three axes. The tokens of a grid count time, rows and columns from where it starts.
 
     Returns:
         int64 [3, L].
 
-    >>> text, grid = Run(token_type=TEXT, num_tokens=2), Run(token_type=VIDEO, num_tokens=4, grid_thw=(2, 1, 2))
+    >>> text, grid = Run(token_type=TEXT, num_tokens=2), Run(token_type=VIDEO, num_tokens=3, grid_thw=(3, 1, 1))
     >>> positions([text, grid, text]).tolist()
-    [[0, 1, 2, 2, 3, 3, 4, 5], [0, 1, 2, 2, 2, 2, 4, 5], [0, 1, 2, 3, 2, 3, 4, 5]]
+    [[0, 1, 2, 3, 4, 5, 6], [0, 1, 2, 2, 2, 5, 6], [0, 1, 2, 2, 2, 5, 6]]
     """
     out = np.empty((3, sum(run.num_tokens for run in runs)), np.int64)
     start = position = 0
@@ -59,5 +64,5 @@ def positions(runs: Sequence[Run]) -> np.ndarray:
         grid[1] = np.arange(h)[:, None]
         grid[2] = np.arange(w)
         tokens += position
-        position += max(h, w)
+        position = int(tokens.max()) + 1
     return out

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from easyvideor1.errors import DataError
-from easyvideor1.rollout.ask import ask_all, prepare_all
-from easyvideor1.rollout.engine import Engine, Sampling
-from easyvideor1.seeds import mix_seed
+from easyvideor1.rollout.ask import Scored, ask
+from easyvideor1.rollout.engine import Engine, Request, Sampling
 from easyvideor1.types import Example, Sample, Score, ScoredResponse, Scorer
 
 
@@ -21,15 +20,15 @@ def validate(
     max_response_tokens: int,
     num_samples: int,
     seed: int,
-    batch: int = 32,
 ) -> Iterator[ScoredResponse]:
-    """Scored responses to all questions, batch by batch; only one batch of pixels is in memory.
+    """Scored responses to all questions, in the order of the questions.
+
+    A question is prepared when the engine has room for it, so only the pixels of those under way are in memory.
 
     Args:
         on_bad: is told what is wrong with a question that cannot be asked, whose responses are then unscored and stay
             in every denominator; None: the error is raised.
         num_samples: further responses per question at temperature 1, beside the greedy one.
-        batch: questions asked at once.
 
     Raises:
         DataError: see `on_bad`.
@@ -37,20 +36,52 @@ def validate(
     samplings = [Sampling(temperature=0.0, max_response_tokens=max_response_tokens)]
     if num_samples:
         samplings.append(Sampling(n=num_samples, max_response_tokens=max_response_tokens))
-    for start in range(0, len(questions), batch):
-        asked = questions[start : start + batch]
-        found = ask_all(
-            prepare_all(asked, prepare), samplings, engine=engine, score=score, seed=mix_seed(seed, start // batch)
-        )
-        for question, item in zip(asked, found, strict=True):
-            if isinstance(item, DataError):
+    asked: list[tuple[int, int]] = []
+    """(number of the question, number of the sampling) of each request."""
+    found: dict[int, dict[int, Scored] | DataError] = {}
+    """Number of a question -> what was answered by each sampling, or why it could not be asked."""
+
+    def requests() -> Iterator[Request]:
+        for number, question in enumerate(questions):
+            try:
+                example = prepare(question)
+            except DataError as error:
                 if on_bad is None:
-                    raise item
-                on_bad(item)
-                for index in (None, *range(1, num_samples + 1)):
-                    unscored = Score.unscored(str(item))
-                    yield ScoredResponse(sample=question, index=index, response="", score=unscored)
+                    raise
+                on_bad(error)
+                found[number] = error
                 continue
-            pairs = [pair for scored in item for pair in zip(scored.rollouts, scored.scores, strict=True)]
-            for number, (rollout, score_of) in enumerate(pairs):
-                yield ScoredResponse(sample=question, index=number or None, response=rollout.text, score=score_of)
+            for way, sampling in enumerate(samplings):
+                asked.append((number, way))
+                yield Request(example=example, sampling=sampling, seed=seed)
+
+    num_given = 0
+    with engine.awake():
+        for place, scored in ask(requests(), engine=engine, score=score):
+            number, way = asked[place]
+            answers = found.setdefault(number, {})
+            assert isinstance(answers, dict)
+            answers[way] = scored
+            while _is_whole(found.get(num_given), len(samplings)):
+                yield from _responses(questions[num_given], found.pop(num_given), num_samples=num_samples)
+                num_given += 1
+    for number in range(num_given, len(questions)):  # those at the end that could not be asked
+        yield from _responses(questions[number], found[number], num_samples=num_samples)
+
+
+def _is_whole(answers: dict[int, Scored] | DataError | None, num_samplings: int) -> bool:
+    return isinstance(answers, DataError) or (answers is not None and len(answers) == num_samplings)
+
+
+def _responses(
+    question: Sample, answers: dict[int, Scored] | DataError, *, num_samples: int
+) -> Iterator[ScoredResponse]:
+    """The greedy response, then the sampled ones."""
+    if isinstance(answers, DataError):
+        unscored = Score.unscored(str(answers))
+        for index in (None, *range(1, num_samples + 1)):
+            yield ScoredResponse(sample=question, index=index, response="", score=unscored)
+        return
+    pairs = [pair for way in sorted(answers) for pair in zip(answers[way].rollouts, answers[way].scores, strict=True)]
+    for number, (rollout, score) in enumerate(pairs):
+        yield ScoredResponse(sample=question, index=number or None, response=rollout.text, score=score)

@@ -1,16 +1,13 @@
-"""Measuring pass rates: k responses to every row, scored, and noted down batch by batch."""
+"""Measuring pass rates: k responses to every row, scored, and noted down as they come."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 
 from easyvideor1.errors import DataError
 from easyvideor1.filter.pass_rate import Failure, Measured, RateFile, Row
-from easyvideor1.rollout.ask import Scored, ask_all, prepare_all
-from easyvideor1.rollout.engine import Engine, Sampling
-from easyvideor1.seeds import mix_seed
+from easyvideor1.rollout.ask import Scored, ask
+from easyvideor1.rollout.engine import Engine, Request, Sampling
 from easyvideor1.types import Example, Rollout, Sample, Score, Scorer, StopReason
 
 
@@ -21,38 +18,40 @@ def measure(
     engine: Engine,
     score: Scorer,
     sampling: Sampling,
-    responses_per_batch: int,
     seed: int,
     rates: RateFile,
 ) -> Iterator[tuple[int, list[Failure]]]:
-    """Measure every row that the file does not know, and yield (rows done, those without a rate) batch by batch.
+    """Measure every row that the file does not know, and yield (rows done, those without a rate) as they come.
 
-    Batches are cut from the rows in their order, and each batch's seed is made of its ids: a resumed run samples the
-    same batches in the same way, however far the killed one got. A row without a rate is tried again by every run.
+    What is sampled for a row depends on the seed and its id alone: a run that goes on asks only for the rows that are
+    missing, and finds for them what the killed one would have found. A row without a rate is tried again by every run.
 
     Args:
-        prepare: raises DataError for a sample whose media cannot be read, or whose prompt is too long.
-        responses_per_batch: responses generated at once.
+        prepare: raises DataError for a sample whose media cannot be read, or whose prompt is too long; called when the
+            engine has room for the sample.
     """
-    size = max(1, responses_per_batch // sampling.n)
-    for start in range(0, len(rows), size):
-        batch = rows[start : start + size]
-        failures: list[Failure] = []
-        if any(rates.get(row) is None for row in batch):
-            prepared = prepare_all([row.sample for row in batch], prepare)
-            pairs = list(zip(batch, prepared, strict=True))
-            # A row that was measured before is not lost because its media are gone now.
-            failures = [
-                _failure(row, str(item))
-                for row, item in pairs
-                if isinstance(item, DataError) and rates.get(row) is None
-            ]
-            if any(rates.get(row) is None for row, item in pairs if isinstance(item, Example)):
-                found = ask_all(prepared, [sampling], engine=engine, score=score, seed=_batch_seed(seed, batch))
-                for row, item in zip(batch, found, strict=True):
-                    if rates.get(row) is None and not isinstance(item, DataError):
-                        failures += _note(row, item[0], rates)
-        yield len(batch), failures
+    unknown = [row for row in rows if rates.get(row) is None]
+    yield len(rows) - len(unknown), []
+    asked: list[Row] = []
+    failures: list[Failure] = []
+    """Of rows that could not be asked, until they are told."""
+
+    def requests() -> Iterator[Request]:
+        for row in unknown:
+            try:
+                example = prepare(row.sample)
+            except DataError as error:
+                failures.append(_failure(row, str(error)))
+                continue
+            asked.append(row)
+            yield Request(example=example, sampling=sampling, seed=seed)
+
+    with engine.awake():
+        for place, scored in ask(requests(), engine=engine, score=score):
+            noted = _note(asked[place], scored, rates)
+            yield 1 + len(failures), [*failures, *noted]
+            failures.clear()
+    yield len(failures), failures
 
 
 def _note(row: Row, scored: Scored, rates: RateFile) -> list[Failure]:
@@ -85,8 +84,3 @@ def _is_exemplary(rollout: Rollout, score: Score) -> bool:
     parts = score.parts if score.is_scored else {}
     is_right = parts.get("accuracy", 0.0) >= 1.0 and parts.get("format", 0.0) >= 1.0
     return is_right and rollout.stop_reason is StopReason.EOS
-
-
-def _batch_seed(seed: int, batch: Sequence[Row]) -> int:
-    ids = json.dumps([row.sample.id for row in batch])
-    return mix_seed(seed, int.from_bytes(hashlib.sha256(ids.encode()).digest()[:8], "big"))

@@ -7,6 +7,7 @@ from transformers import AutoModelForImageTextToText, PreTrainedModel
 
 from easyvideor1.config import ModelConfig
 from easyvideor1.model import lora
+from easyvideor1.model.families import vision_tower
 
 
 def load_model(config: ModelConfig) -> PreTrainedModel:
@@ -16,7 +17,7 @@ def load_model(config: ModelConfig) -> PreTrainedModel:
     )
     model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))  # type: ignore[arg-type]
     if config.freeze_vision_tower:
-        model.model.visual.requires_grad_(False)
+        vision_tower(model).requires_grad_(False)
     if config.lora is not None:
         lora.add_adapters(model, config.lora)
     if config.gradient_checkpointing:

@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from easyvideor1.config import LoraConfig
 from easyvideor1.errors import UsageError
 from easyvideor1.extras import need
+from easyvideor1.model.families import is_language_weight
 
 ADAPTERS = "adapters.safetensors"
 MARK = ".lora_"
@@ -94,7 +95,7 @@ def _language_targets(model: Any, config: LoraConfig) -> list[str]:
     names = [
         name
         for name, module in model.named_modules()
-        if "language_model" in name and isinstance(module, torch.nn.Linear) and name.split(".")[-1] in config.targets
+        if is_language_weight(name) and isinstance(module, torch.nn.Linear) and name.split(".")[-1] in config.targets
     ]
     if not names:
         raise UsageError(f"model.lora.targets: no layer of the language model is named {', '.join(config.targets)}")

@@ -18,7 +18,7 @@ Series = list[tuple[int, float]]
 ADVICE: dict[Part, str] = {
     "decode": "videos are being decoded while training waits; preprocess them into the frame cache first",
     "process": "turning frames into patches decides the speed; fewer or smaller frames help first",
-    "rollout": "sampling decides the speed; a faster engine or larger rollout.responses_per_batch helps first",
+    "rollout": "sampling decides the speed; a faster engine or larger rollout.tokens_per_batch helps first",
     "reward": "scoring decides the speed; give the rewards more workers or a faster judge",
     "update": "the gradient decides the speed; larger packs (train.tokens_per_pack) or more devices help first",
     "sync": "handing the weights to the sampler decides the speed; update less often or sync within the process",

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
-from easyvideor1.errors import DataError
-from easyvideor1.rollout.engine import Engine, Request, Sampling
-from easyvideor1.types import Example, Rollout, Sample, Score, Scorer
+from easyvideor1.rollout.engine import Engine, Request
+from easyvideor1.types import Rollout, Sample, Score, Scorer, StopReason
 
 Timer = Callable[[Literal["rollout", "reward"]], contextlib.AbstractContextManager[None]]
-"""Measures the time of a part of the work."""
+"""Measures the time of a part of the work: waiting for the engine, and for the scores after it is done."""
+ABORTED = "the engine gave the response up"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,51 +26,74 @@ class Scored:
 
 
 def ask(
-    requests: Sequence[Request],
+    requests: Iterable[Request],
     *,
     engine: Engine,
     score: Scorer,
-    seed: int,
     timed: Timer = lambda part: contextlib.nullcontext(),
-) -> list[Scored]:
-    """Generate and score the rollouts of every request, in order."""
-    with timed("rollout"):
-        groups = engine.generate(requests, seed=seed) if requests else []
-    with timed("reward"):
-        scores = iter(
-            score(
-                [
-                    (request.example.sample, rollout.text, len(rollout.token_ids))
-                    for request, group in zip(requests, groups, strict=True)
-                    for rollout in group
-                ]
-            )
-        )
-    return [Scored(rollouts=group, scores=tuple(next(scores) for _ in group)) for group in groups]
+) -> Iterator[tuple[int, Scored]]:
+    """(place of a request, its rollouts with their scores), as they complete.
 
+    Rollouts are scored in another thread while the engine goes on with other requests. Those that the engine gave up
+    are unscored: they do not train, and they count as wrong in validation.
 
-def prepare_all(samples: Iterable[Sample], prepare: Callable[[Sample], Example]) -> list[Example | DataError]:
-    """The example of each sample, or why there is none: its media cannot be read, or its prompt is too long."""
-    prepared: list[Example | DataError] = []
-    for sample in samples:
+    Args:
+        requests: taken as the engine has room for them (see Engine.generate).
+        engine: awake.
+    """
+    samples: list[Sample] = []
+
+    def noted() -> Iterator[Request]:
+        for request in requests:
+            samples.append(request.example.sample)
+            yield request
+
+    waiting: deque[tuple[int, Sample, tuple[Rollout, ...]]] = deque()
+    running: deque[Future[list[tuple[int, Scored]]]] = deque()
+
+    def score_waiting() -> list[tuple[int, Scored]]:
+        """All that has come since the last call, at once: the scorer works on the responses of a call in parallel."""
+        return _scored([waiting.popleft() for _ in range(len(waiting))], score)
+
+    generated = engine.generate(noted())
+    with ThreadPoolExecutor(max_workers=1) as thread:
         try:
-            prepared.append(prepare(sample))
-        except DataError as error:
-            prepared.append(error)
-    return prepared
+            while True:
+                with timed("rollout"):
+                    found = next(generated, None)
+                if found is None:
+                    break
+                place, rollouts = found
+                waiting.append((place, samples[place], rollouts))
+                running.append(thread.submit(score_waiting))
+                while running and running[0].done():
+                    yield from running.popleft().result()
+            while running:
+                with timed("reward"):
+                    done = running.popleft().result()
+                yield from done
+        finally:
+            thread.shutdown(wait=False, cancel_futures=True)
 
 
-def ask_all(
-    prepared: Sequence[Example | DataError],
-    samplings: Sequence[Sampling],
-    *,
-    engine: Engine,
-    score: Scorer,
-    seed: int,
-) -> list[tuple[Scored, ...] | DataError]:
-    """What each example is answered, once for each sampling; errors stay where they are."""
-    ready = [example for example in prepared if isinstance(example, Example)]
-    requests = [Request(example=example, sampling=sampling) for sampling in samplings for example in ready]
-    scored = ask(requests, engine=engine, score=score, seed=seed)
-    by_example = iter([tuple(scored[place :: len(ready)]) for place in range(len(ready))])
-    return [item if isinstance(item, DataError) else next(by_example) for item in prepared]
+def _scored(groups: list[tuple[int, Sample, tuple[Rollout, ...]]], score: Scorer) -> list[tuple[int, Scored]]:
+    wanted = [
+        (sample, rollout.text, len(rollout.token_ids))
+        for _, sample, rollouts in groups
+        for rollout in rollouts
+        if rollout.stop_reason is not StopReason.ABORT
+    ]
+    scores = iter(score(wanted) if wanted else [])
+    return [
+        (
+            place,
+            Scored(
+                rollouts=rollouts,
+                scores=tuple(
+                    Score.unscored(ABORTED) if rollout.stop_reason is StopReason.ABORT else next(scores)
+                    for rollout in rollouts
+                ),
+            ),
+        )
+        for place, _, rollouts in groups
+    ]

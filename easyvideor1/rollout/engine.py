@@ -1,26 +1,29 @@
-"""What a rollout engine is: requests in, the rollouts of each request out."""
+"""What a rollout engine is: requests in, the rollouts of each request out, as they complete."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from easyvideor1.types import Example, Rollout
 
 if TYPE_CHECKING:
-    from torch import nn
+    import torch
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How responses are sampled."""
+    """How responses are sampled. Filters apply in the order: banned tokens, top_k, top_p."""
 
     n: int = 1
-    """Responses per prompt."""
+    """Responses per prompt, at least 1."""
     temperature: float = 1.0
     """0 is greedy: the most likely token, always."""
     top_p: float = 1.0
+    top_k: int = 0
+    """Only the k most likely tokens; 0: all."""
     max_response_tokens: int
 
     @property
@@ -34,18 +37,37 @@ class Request:
 
     example: Example
     sampling: Sampling
+    seed: int
+    """What is drawn for a token is a function of (seed, sample id, index of the response, position), so rollouts do not
+    depend on what else is sampled, in which order, batch or process."""
 
 
 class Engine(Protocol):
-    """Generates responses. Vision tokens are never sampled; log-probs are those of the full distribution."""
+    """Generates responses. Vision tokens are never sampled; log-probs are those of the full distribution at the
+    sampling temperature (1 for greedy responses), before banned tokens and filters are left out."""
 
-    banned_hits: int
-    """How often the most likely next token was a banned vision token, since the engine was made."""
-
-    def generate(self, requests: Sequence[Request], *, seed: int) -> list[tuple[Rollout, ...]]:
-        """The rollouts of each request, in order; the same arguments and weights give the same rollouts."""
+    @property
+    def banned_hits(self) -> int:
+        """How often the most likely next token was a banned vision token, since the engine was made."""
         ...
 
-    def load_weights(self, model: nn.Module, *, version: int) -> None:
-        """Take over the actor's weights; rollouts made from now on carry `version`."""
+    def awake(self) -> AbstractContextManager[None]:
+        """Ready to generate for the time of the block; outside of it the engine leaves its memory to others."""
+        ...
+
+    def generate(self, requests: Iterable[Request]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:
+        """(place of a request, its rollouts), as they complete.
+
+        Requests are taken from the iterable when there is room for them, so it may prepare them as it goes, and only
+        those under way are in memory. A response that the engine gives up is a rollout with `StopReason.ABORT`.
+        """
+        ...
+
+    def load_weights(self, tensors: Iterable[tuple[str, torch.Tensor]], *, version: int) -> None:
+        """Take over weights; rollouts made from now on carry `version`.
+
+        Args:
+            tensors: (name in a checkpoint, full tensor), adapters merged in (`model.weights.checkpoint_tensors`). Made
+                one by one as they are taken; an engine that shares the actor's weights takes none.
+        """
         ...

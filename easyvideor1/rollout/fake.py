@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 
-from easyvideor1.rollout.engine import Request, Sampling
+from easyvideor1.rollout.engine import Request
 from easyvideor1.types import Example, Rollout, StopReason
 
-Script = Callable[[Example, int, int], str]
-"""(example, index of the rollout in its group, seed) -> response text."""
+Script = Callable[[Example, int, int], str | None]
+"""(example, index of the rollout in its group, seed of the request) -> response text; None: the engine gives it up."""
 
 
 class FakeEngine:
@@ -21,26 +23,26 @@ class FakeEngine:
         self._version = 0
         self.banned_hits = 0
 
-    def generate(self, requests: Sequence[Request], *, seed: int) -> list[tuple[Rollout, ...]]:
-        return [
-            tuple(
-                self._rollout(self._script(request.example, index, seed), request.sampling)
-                for index in range(request.sampling.n)
-            )
-            for request in requests
-        ]
+    def awake(self) -> AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
-    def _rollout(self, text: str, sampling: Sampling) -> Rollout:
-        ids = self._encode(text)
-        is_cut = len(ids) > sampling.max_response_tokens
-        ids = ids[: sampling.max_response_tokens]
+    def generate(self, requests: Iterable[Request]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:
+        for place, request in enumerate(requests):
+            yield place, tuple(self._rollout(request, index) for index in range(request.sampling.n))
+
+    def _rollout(self, request: Request, index: int) -> Rollout:
+        text = self._script(request.example, index, request.seed)
+        ids = self._encode(text or "")
+        limit = request.sampling.max_response_tokens
+        stop_reason = StopReason.LENGTH if len(ids) > limit else StopReason.EOS
+        ids = ids[:limit]
         return Rollout(
             token_ids=ids,
-            text=text,
+            text=text or "",
             logprobs=(self._logprob,) * len(ids),
-            stop_reason=StopReason.LENGTH if is_cut else StopReason.EOS,
+            stop_reason=StopReason.ABORT if text is None else stop_reason,
             weights_version=self._version,
         )
 
-    def load_weights(self, model: object, *, version: int) -> None:
+    def load_weights(self, tensors: object, *, version: int) -> None:
         self._version = version

@@ -28,7 +28,5 @@ def evaluate(config: RunConfig) -> list[ScoredResponse]:
     on_bad = None if config.data.on_bad_sample == "error" else lambda error: None
     with opened(config) as parts:
         questions = load_samples(config.data.validation, parts.check, on_bad=on_bad)
-        engine = HFEngine(
-            load_model(config.model), parts.encoder, responses_per_batch=config.rollout.responses_per_batch
-        )
+        engine = HFEngine(load_model(config.model), parts.encoder, tokens_per_batch=config.rollout.tokens_per_batch)
         return answer_questions(questions, config, parts=parts, engine=engine)

@@ -147,15 +147,15 @@ def _measure(rows: Sequence[Row], config: RunConfig, *, rates: RateFile) -> Iter
         yield from measure(
             rows,
             prepare=parts.prepare,
-            engine=HFEngine(load_model(config.model), parts.encoder, responses_per_batch=rollout.responses_per_batch),
+            engine=HFEngine(load_model(config.model), parts.encoder, tokens_per_batch=rollout.tokens_per_batch),
             score=parts.rewards.score,
             sampling=Sampling(
                 n=rollout.n,
                 temperature=rollout.temperature,
                 top_p=rollout.top_p,
+                top_k=rollout.top_k,
                 max_response_tokens=rollout.max_response_tokens,
             ),
-            responses_per_batch=rollout.responses_per_batch,
             seed=config.seed,
             rates=rates,
         )

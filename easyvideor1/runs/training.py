@@ -101,7 +101,7 @@ def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts:
             config,
             samples=samples,
             prepare=parts.prepare,
-            engine=HFEngine(model, parts.encoder, responses_per_batch=config.rollout.responses_per_batch),
+            engine=HFEngine(model, parts.encoder, tokens_per_batch=config.rollout.tokens_per_batch),
             policy=policy,
             algorithm=algorithm,
             score=parts.rewards.score,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from easyvideor1.algo.algorithms import Algorithm
@@ -18,7 +18,7 @@ from easyvideor1.rollout.engine import Engine, Request, Sampling
 from easyvideor1.rollout.groups import fill, has_signal, num_sampled, takes_offline, with_offline
 from easyvideor1.rollout.offline import OfflineTrajectories
 from easyvideor1.seeds import mix_seed
-from easyvideor1.types import Example, Group, Rollout, Sample, Score, Scorer
+from easyvideor1.types import Example, Group, Rollout, Sample, Score, Scorer, StopReason
 
 EXAMPLES_IN_ERRORS = 3
 
@@ -57,7 +57,8 @@ class Collected:
 
 
 class Collector:
-    """Makes the groups of any step; everything that is random in them is a function of (run seed, step)."""
+    """Makes the groups of any step; everything that is random in them is a function of the run's seed and the place in
+    its order of samples."""
 
     def __init__(
         self,
@@ -89,41 +90,46 @@ class Collector:
         self._n = config.rollout.n if algorithm.needs_policy_rollouts else 1
         self._num_tokens = 0
 
-    def collect(self, step: int, cursor: int) -> Collected:
+    def collect(self, step: int, cursor: int, *, version: int) -> Collected:
         """The groups of a step; with dynamic sampling, groups without signal are dropped and refilled.
+
+        Args:
+            version: of the policy's weights, which all rollouts must come from.
 
         Raises:
             DataError: a bad sample, where the run does not skip them.
-            RunError: no sample is usable, or too many rollouts could not be scored.
+            RunError: no sample is usable, too many rollouts could not be scored, or one came from other weights.
         """
         config, tally = self._config, Tally()
         banned_hits, tokens = self._engine.banned_hits, self._num_tokens
-        rounds = itertools.count()
         sampled: list[Group] = []
         num_skipped = 0
 
         def take(count: int) -> list[Candidate]:
             nonlocal cursor, num_skipped
-            examples, cursor_after = self._take(count, cursor)
-            num_skipped += cursor_after - cursor - len(examples)
+            places, cursor_after = self._take(count, cursor)
+            num_skipped += cursor_after - cursor - len(places)
             cursor = cursor_after
-            candidates = self._candidates(examples, step=step, seed=mix_seed(config.seed, step, next(rounds)))
+            candidates = self._candidates(places, step=step, version=version)
             sampled.extend(candidate.group for candidate in candidates)
             return candidates
 
         drops = self._algorithm.drop_equal_groups
-        filled = fill(
-            take,
-            wanted=config.train.prompts_per_step,
-            max_rounds=self._algorithm.refill_rounds if drops else 0,
-            keeps=(lambda candidate: has_signal(candidate.group)) if drops else (lambda candidate: True),
-        )
+        with self._engine.awake():
+            filled = fill(
+                take,
+                wanted=config.train.prompts_per_step,
+                max_rounds=self._algorithm.refill_rounds if drops else 0,
+                keeps=(lambda candidate: has_signal(candidate.group)) if drops else (lambda candidate: True),
+            )
         # Of all groups: those that are kept for their signal say nothing about how often the policy is right.
         tally.merge(group_tally(sampled))
         tally.add("data/skipped", total=num_skipped)
         tally.add("rollout/dropped_groups_frac", total=filled.dropped_frac)
         tally.add("rollout/refills", total=filled.num_rounds)
         tally.add("rollout/banned_hits", total=self._engine.banned_hits - banned_hits)
+        stops = [rollout.stop_reason for group in sampled for rollout in group.rollouts]
+        tally.add("rollout/aborted", total=stops.count(StopReason.ABORT))
         return Collected(
             candidates=filled.kept,
             sampled=sampled,
@@ -132,16 +138,17 @@ class Collector:
             tally=tally,
         )
 
-    def _take(self, count: int, cursor: int) -> tuple[list[Example], int]:
-        """The next `count` examples in the run's order, and the place after them; bad samples by the run's policy."""
-        examples: list[Example] = []
+    def _take(self, count: int, cursor: int) -> tuple[dict[int, Example], int]:
+        """The next `count` examples in the run's order by their places in it, and the place after them; bad samples by
+        the run's policy."""
+        examples: dict[int, Example] = {}
         num_bad = 0
         for index in order(self._strata, seed=self._config.seed, start=cursor):
             if len(examples) == count:
                 break
             cursor += 1
             try:
-                examples.append(self._example(self._samples[index]))
+                examples[cursor - 1] = self._example(self._samples[index])
             except DataError as error:
                 if self._config.data.on_bad_sample == "error":
                     raise
@@ -159,17 +166,27 @@ class Collector:
         with self._watch.part("process"):
             return self._prepare.example(prompt, clips)
 
-    def _candidates(self, examples: Sequence[Example], *, step: int, seed: int) -> list[Candidate]:
+    def _candidates(self, places: Mapping[int, Example], *, step: int, version: int) -> list[Candidate]:
+        examples = list(places.values())
         trajectories = [self._trajectory(example, step) for example in examples]
-        sampled = self._sampled(examples, trajectories)
-        greedy = self._greedy(examples) if self._algorithm.needs_greedy_baseline else []
-        wanted = [request for request in sampled if request.sampling.n]
-        found = ask([*wanted, *greedy], engine=self._engine, score=self._score, seed=seed, timed=self._watch.part)
-        self._num_tokens += sum(len(rollout.token_ids) for item in found for rollout in item.rollouts)
-        scored = iter(found)
+        wanted: dict[tuple[int, bool], Request] = {}
+        """(number of the example, is greedy) -> what the engine is asked."""
+        for number, ((place, example), trajectory) in enumerate(zip(places.items(), trajectories, strict=True)):
+            # A sample that comes again, in this step or another, stands at another place.
+            seed = mix_seed(self._config.seed, place)
+            if sampling := self._sampling(has_offline=trajectory is not None):
+                wanted[number, False] = Request(example=example, sampling=sampling, seed=seed)
+            if self._algorithm.needs_greedy_baseline:
+                wanted[number, True] = Request(example=example, sampling=self._greedy_sampling(), seed=seed)
+        found: dict[tuple[int, bool], Scored] = {}
+        keys = list(wanted)
+        for request, scored in ask(wanted.values(), engine=self._engine, score=self._score, timed=self._watch.part):
+            _check_version(scored.rollouts, version, sample_id=examples[keys[request][0]].sample.id)
+            found[keys[request]] = scored
+        self._num_tokens += sum(len(rollout.token_ids) for item in found.values() for rollout in item.rollouts)
         empty = Scored(rollouts=(), scores=())
-        groups = [_group(request.example, next(scored) if request.sampling.n else empty) for request in sampled]
-        greedy_scores = [item.scores[0] for item in scored]
+        groups = [_group(example, found.get((number, False), empty)) for number, example in enumerate(examples)]
+        greedy_scores = [found[number, True].scores[0] for number in range(len(examples)) if (number, True) in found]
         self._check_unscored(groups, step)
         with self._watch.part("reward"):
             groups = self._mixed(groups, trajectories)
@@ -183,25 +200,23 @@ class Collector:
             return None
         return self._offline.pick(example.sample.id, turn=step)
 
-    def _sampled(self, examples: Sequence[Example], trajectories: Sequence[Rollout | None]) -> list[Request]:
-        """What the policy samples: one response fewer where an offline trajectory is sure to take the last place."""
-        rollout, offline = self._config.rollout, self._config.offline
-        return [
-            Request(
-                example=example,
-                sampling=Sampling(
-                    n=num_sampled(self._n, has_offline=trajectory is not None, offline=offline),
-                    temperature=rollout.temperature,
-                    top_p=rollout.top_p,
-                    max_response_tokens=rollout.max_response_tokens,
-                ),
-            )
-            for example, trajectory in zip(examples, trajectories, strict=True)
-        ]
+    def _sampling(self, *, has_offline: bool) -> Sampling | None:
+        """What the policy samples for a prompt: one response fewer where an offline trajectory is sure to take the last
+        place; None: nothing."""
+        rollout = self._config.rollout
+        n = num_sampled(self._n, has_offline=has_offline, offline=self._config.offline)
+        if not n:
+            return None
+        return Sampling(
+            n=n,
+            temperature=rollout.temperature,
+            top_p=rollout.top_p,
+            top_k=rollout.top_k,
+            max_response_tokens=rollout.max_response_tokens,
+        )
 
-    def _greedy(self, examples: Sequence[Example]) -> list[Request]:
-        sampling = Sampling(temperature=0.0, max_response_tokens=self._config.rollout.max_response_tokens)
-        return [Request(example=example, sampling=sampling) for example in examples]
+    def _greedy_sampling(self) -> Sampling:
+        return Sampling(temperature=0.0, max_response_tokens=self._config.rollout.max_response_tokens)
 
     def _mixed(self, groups: Sequence[Group], trajectories: Sequence[Rollout | None]) -> list[Group]:
         """Offline trajectories in the last place of the groups that take one, scored by the same rewards."""
@@ -230,6 +245,16 @@ class Collector:
             raise RunError(
                 f"step {step}: {len(unscored)} of {len(scores)} rollouts could not be scored, more than "
                 f"reward.max_unscored_frac={limit:g} ({examples})"
+            )
+
+
+def _check_version(rollouts: Sequence[Rollout], version: int, *, sample_id: str) -> None:
+    """Refuse rollouts of other weights than those that learn from them: the update takes them for its own."""
+    for rollout in rollouts:
+        if rollout.weights_version != version:
+            raise RunError(
+                f"sample {sample_id}: a rollout comes from version {rollout.weights_version} of the weights, the "
+                f"policy is at version {version}; the engine did not take over the last update"
             )
 
 

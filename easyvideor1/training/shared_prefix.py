@@ -15,6 +15,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from easyvideor1.errors import UsageError
+from easyvideor1.model.families import layer_kinds, shares_prefix
 from easyvideor1.training import vision_attention
 from easyvideor1.training.attention import pack_attention
 from easyvideor1.training.layout import PackLayout
@@ -32,11 +33,7 @@ def enable(model: PreTrainedModel) -> None:
     Raises:
         UsageError: the model has layers with sliding-window attention, or attention dropout.
     """
-    if "sliding_attention" in layer_types(model):
-        raise UsageError(
-            "this model uses sliding-window attention, which packs do not support; "
-            "set use_sliding_window to false in its config.json if it was trained so"
-        )
+    layer_kinds(model)
     if getattr(model.config.get_text_config(), "attention_dropout", 0.0):
         raise UsageError(
             "this model uses attention dropout, with which no two computations of a log-probability agree; "
@@ -53,15 +50,9 @@ def pack_form(model: PreTrainedModel, *, shared: bool) -> PackForm:
 
     In a linear-attention layer a response would read what the one before it left in the state.
     """
-    if "linear_attention" in layer_types(model):
+    if not shares_prefix(model):
         return "rows"
     return "shared" if shared else "separate"
-
-
-def layer_types(model: PreTrainedModel) -> tuple[str, ...]:
-    """Kind of each text layer, e.g. ("full_attention", "linear_attention")."""
-    config = model.config.get_text_config()
-    return tuple(getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers)
 
 
 def shared_prefix_attention(

@@ -10,6 +10,7 @@ from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.credit import with_credit
 from easyvideor1.config import RunConfig
 from easyvideor1.data.prepare import Preparer
+from easyvideor1.model.weights import checkpoint_tensors
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.metrics import MetricsLog
 from easyvideor1.records.progress import Progress
@@ -108,14 +109,14 @@ class Trainer:
                 checkpoint.mark_best(found[-1])  # the run was killed between the checkpoint and its mark
         for log in (self._metrics, self._validation, self._rollouts):
             log.truncate_after(step)
-        self._engine.load_weights(self._policy.model, version=state.step)
+        self._engine.load_weights(checkpoint_tensors(self._policy.model), version=state.step)
         return state
 
     def _step(self) -> None:
         config, watch, step = self._config, self._watch, self._state.step + 1
         watch.restart()
         self._progress.phase("rollout")
-        collected = self._collector.collect(step, self._state.cursor)
+        collected = self._collector.collect(step, self._state.cursor, version=step - 1)
         self._progress.phase("update")
         tally = collected.tally
         with watch.part("update"):
@@ -124,7 +125,7 @@ class Trainer:
             tally.add("update/groups", total=len(groups))
         self._policy.tower.forget()
         with watch.part("sync"):
-            self._engine.load_weights(self._policy.model, version=step)
+            self._engine.load_weights(checkpoint_tensors(self._policy.model), version=step)
         self._log_rollouts(step, groups, collected)
         values = tally.values()
         self._log(step, values, num_tokens=collected.num_tokens)

@@ -10,6 +10,7 @@ import torch
 from transformers.utils.generic import ModelOutput
 
 from easyvideor1.data.encode import join_inputs
+from easyvideor1.model.families import vision_tower
 from easyvideor1.types import Example
 
 Features = Mapping[str, torch.Tensor]
@@ -76,7 +77,7 @@ class Tower:
 
     @property
     def is_frozen(self) -> bool:
-        return not any(weight.requires_grad for weight in self._model.model.visual.parameters())
+        return not any(weight.requires_grad for weight in vision_tower(self._model).parameters())
 
     def media(self, example: Example) -> Media:
         """The pixels of an example, or what a frozen tower sees in them."""
@@ -114,7 +115,7 @@ def look(model: Any, parts: Sequence[Features]) -> tuple[list[Seen], torch.Tenso
     Returns:
         What was seen, per prompt; and a zero that the empty patch's gradient goes through, to be added to something.
     """
-    weight = next(model.model.visual.parameters())
+    weight = next(vision_tower(model).parameters())
     grids = {kind: [part[grid] for part in parts if grid in part] for kind, (_, grid) in KINDS.items()}
     if not any(grids.values()):
         tokens = _call(model, _empty_patches(model).to(weight), _empty_grid(model).to(weight.device))
@@ -147,7 +148,7 @@ def encoder_outputs(seen: Sequence[Seen]) -> dict[str, EncoderOutput]:
 
 
 def _call(model: Any, patches: torch.Tensor, grid_thw: torch.Tensor) -> VisionTokens:
-    found = model.model.visual(patches, grid_thw=grid_thw, return_dict=True)
+    found = vision_tower(model)(patches, grid_thw=grid_thw, return_dict=True)
     return VisionTokens(first=found.pooler_output, levels=tuple(getattr(found, "deepstack_features", None) or ()))
 
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from easyvideor1.errors import MediaError, UsageError
+from easyvideor1.model.families import family
 from easyvideor1.types import FrameSpec, Media, MediaPlan, VisionSpec
 from easyvideor1.video.known_files import FRESH, Files
 from easyvideor1.video.probe import Header
@@ -38,18 +39,6 @@ EPSILON_S = 1e-6
 ROUNDING = 1e-6
 """A number of frames that is this little below a whole one is that one."""
 
-CLIP = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
-HALF = (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)
-FAMILIES = {
-    "qwen2_vl": (14, CLIP),
-    "qwen2_5_vl": (14, CLIP),
-    "qwen3_vl": (16, HALF),
-    "qwen3_vl_moe": (16, HALF),
-    "qwen3_5": (16, HALF),
-    "qwen3_5_moe": (16, HALF),
-}
-"""model_type -> patch size and (mean, std), for what a configuration leaves out."""
-
 
 def vision_spec(config: Mapping[str, Any], preprocessor: Mapping[str, Any] | None = None) -> VisionSpec:
     """How a model cuts pixels into tokens.
@@ -61,12 +50,11 @@ def vision_spec(config: Mapping[str, Any], preprocessor: Mapping[str, Any] | Non
     Raises:
         UsageError: not a vision model of a known family, or the two files contradict each other.
     """
-    family = str(config.get("model_type", ""))
-    if family not in FAMILIES:
-        raise UsageError(f"config.json: model_type '{family}' is unknown; known: {', '.join(FAMILIES)}")
+    model_type = str(config.get("model_type", ""))
+    usual = family(model_type)
     vision, preprocessor = config.get("vision_config") or {}, preprocessor or {}
-    patch_px, (mean, std) = FAMILIES[family]
-    names = {"patch_size": patch_px, "spatial_merge_size": 2, "temporal_patch_size": 2}
+    mean, std = usual.mean_std
+    names = {"patch_size": usual.patch_px, "spatial_merge_size": 2, "temporal_patch_size": 2}
     sizes = {name: int(vision.get(name, default)) for name, default in names.items()}
     for name, other in (("patch_size",) * 2, ("spatial_merge_size", "merge_size"), ("temporal_patch_size",) * 2):
         if other in preprocessor and int(preprocessor[other]) != sizes[name]:
@@ -75,7 +63,7 @@ def vision_spec(config: Mapping[str, Any], preprocessor: Mapping[str, Any] | Non
                 f"preprocessor_config.json says {other} = {preprocessor[other]}"
             )
     return VisionSpec(
-        family=family,
+        family=model_type,
         patch_px=sizes["patch_size"],
         merge=sizes["spatial_merge_size"],
         temporal_patch=sizes["temporal_patch_size"],

@@ -38,7 +38,7 @@ def recipe(tmp_path, write_rows, write_video):
             "video": {"min_frames": 2, "max_frames": 2, "min_pixels": 4096, "max_pixels": 4096},
         },
         "cache": {"dir": str(tmp_path / "cache")},
-        "rollout": {"max_response_tokens": 6, "responses_per_batch": 16},
+        "rollout": {"max_response_tokens": 6, "tokens_per_batch": 400},
         "reward": {"rewards": {"numerical": f"{tmp_path / 'own.py'}:by_length"}, "workers": 1, "deadline_s": 60},
         "train": {"steps": 1},
     }

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from support.asking import requests
+from support.asking import answered, requests
 from transformers import AutoModelForImageTextToText
 
 from easyvideor1.data.encode import Encoder
@@ -61,9 +61,8 @@ def test_sampler_and_actor_agree_on_every_token(samples, tmp_path, kind):
     model = AutoModelForImageTextToText.from_pretrained(MODEL, dtype=torch.float32)
     shared_prefix.enable(model)
     example = prepare(samples[kind])
-    (rollouts,) = HFEngine(model, encoder, responses_per_batch=8).generate(
-        requests([example], Sampling(n=8, max_response_tokens=40)), seed=0
-    )
+    engine = HFEngine(model, encoder, tokens_per_batch=1000)
+    (rollouts,) = answered(engine, requests([example], Sampling(n=8, max_response_tokens=40)))
     group = Group(prompt=example.prompt, rollouts=rollouts, advantages=(1.0,) * 8, weights=(1.0,) * 8)
     (pack,) = pack_groups([group], tokens_per_pack=4096).packs
     with torch.no_grad():

@@ -22,7 +22,7 @@ def example_of(sample) -> Example:
 
 
 class Noting(FakeEngine):
-    """Answers "ID/rollout/seed" and notes (n, temperature) of the requests of every call."""
+    """Answers "ID/rollout/seed" and notes (sample, n, temperature) of every request."""
 
     def __init__(self):
         super().__init__(
@@ -30,9 +30,19 @@ class Noting(FakeEngine):
         )
         self.calls = []
 
-    def generate(self, requests, *, seed):
-        self.calls.append([(request.sampling.n, request.sampling.temperature) for request in requests])
-        return super().generate(requests, seed=seed)
+    def generate(self, requests):
+        requests = list(requests)
+        self.calls += [
+            (request.example.sample.id, request.sampling.n, request.sampling.temperature) for request in requests
+        ]
+        return super().generate(requests)
+
+
+class LastFirst(Noting):
+    """Completes requests in the opposite order."""
+
+    def generate(self, requests):
+        yield from reversed(list(super().generate(requests)))
 
 
 def score(items):
@@ -44,7 +54,7 @@ def score(items):
     ]
 
 
-def answers(engine, *, num_samples=2, batch=2, made_example=example_of, on_bad=None):
+def answers(engine, *, num_samples=2, made_example=example_of, on_bad=None):
     return list(
         validate(
             [question(index).sample for index in range(5)],
@@ -55,7 +65,6 @@ def answers(engine, *, num_samples=2, batch=2, made_example=example_of, on_bad=N
             max_response_tokens=50,
             num_samples=num_samples,
             seed=3,
-            batch=batch,
         )
     )
 
@@ -66,22 +75,27 @@ def test_every_question_is_answered_greedily_once_and_k_times_by_sampling():
     assert sorted((answer.sample.id, answer.index or 0) for answer in found) == [
         (f"q{number}", index) for number in range(5) for index in (0, 1, 2)
     ]
-    greedy, sampled = (1, 0.0), (2, 1.0)
-    assert engine.calls == [[greedy, greedy, sampled, sampled], [greedy, greedy, sampled, sampled], [greedy, sampled]]
-    assert _calls(num_samples=0) == [[greedy, greedy], [greedy, greedy], [greedy]]
-
-
-def _calls(**options):
+    # The requests of a question stand together, so that its prompt is read once.
+    assert engine.calls == [(f"q{number}", *way) for number in range(5) for way in ((1, 0.0), (2, 1.0))]
     engine = Noting()
-    answers(engine, **options)
-    return engine.calls
+    answers(engine, num_samples=0)
+    assert engine.calls == [(f"q{number}", 1, 0.0) for number in range(5)]
 
 
-def test_the_same_questions_get_the_same_answers_and_batches_their_own_seeds():
-    first, again = answers(Noting()), answers(Noting())
-    assert first == again
-    seeds = {answer.sample.id: answer.response.split("/")[-1] for answer in first if answer.index}
-    assert seeds["q0"] == seeds["q1"] != seeds["q2"] == seeds["q3"] != seeds["q4"]
+def test_answers_come_in_the_order_of_the_questions_whatever_completes_first():
+    found = answers(LastFirst())
+    assert [(answer.sample.id, answer.index) for answer in found] == [
+        (f"q{number}", index) for number in range(5) for index in (None, 1, 2)
+    ]
+    assert found == answers(Noting())
+    assert {answer.response.split("/")[-1] for answer in found} == {"3"}
+
+
+def test_a_response_that_the_engine_gave_up_counts_as_wrong():
+    given_up = FakeEngine(lambda example, index, seed: None if example.sample.id == "q0" else "x", lambda text: (1,))
+    values = response_tally(answers(given_up)).values()
+    assert values["validation/greedy_accuracy_frac"] == pytest.approx(1 / 5)  # q2 only: q4 cannot be judged
+    assert values["validation/unscored_frac"] == pytest.approx(2 / 5)
 
 
 def test_an_answer_that_cannot_be_judged_counts_as_wrong_and_sources_are_told_apart():
@@ -108,23 +122,40 @@ def test_a_question_that_cannot_be_asked_is_an_error_or_stays_in_the_denominator
     assert response_tally(found).values()["validation/greedy_accuracy_frac"] == pytest.approx(1 / 5)
 
 
-def test_only_one_batch_of_questions_is_in_memory():
+def test_a_question_at_the_end_that_cannot_be_asked_is_answered_too():
+    def broken(sample):
+        raise MediaError("cannot be decoded", where=f"{sample.id}.mp4")
+
+    found = answers(Noting(), made_example=broken, on_bad=lambda error: None)
+    assert [answer.sample.id for answer in found] == [f"q{number}" for number in range(5) for _ in range(3)]
+    assert not any(answer.score.is_scored for answer in found)
+
+
+def test_questions_are_prepared_as_the_engine_takes_them():
     made = []
 
     def noted(sample):
         made.append(sample.id)
         return example_of(sample)
 
+    class Slow(FakeEngine):
+        """Takes the next request when the one before is done."""
+
+        def generate(self, requests):
+            for place, rollouts in super().generate(requests):
+                yield place, rollouts
+                assert len(made) == place + 1
+
+    engine = Slow(lambda example, index, seed: "x", lambda text: (1,) * len(text))
     stream = validate(
         [question(index).sample for index in range(4)],
         prepare=noted,
         on_bad=None,
-        engine=Noting(),
+        engine=engine,
         score=score,
         max_response_tokens=50,
         num_samples=0,
         seed=3,
-        batch=2,
     )
-    next(stream)
-    assert made == ["q0", "q1"]
+    assert len(list(stream)) == 4
+    assert made == ["q0", "q1", "q2", "q3"]

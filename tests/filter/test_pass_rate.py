@@ -45,7 +45,7 @@ class Filter:
         self.sampling = Sampling(n=K, max_response_tokens=max_tokens)
         self.num_asked = 0
 
-    def run(self, responses_per_batch=3 * K):
+    def run(self):
         """(kept, dropped, collected) after all rows were measured."""
         rates = RateFile(self.rates_path)
         engine = FakeEngine(self._counted, lambda text: tuple(text.encode()))
@@ -55,7 +55,6 @@ class Filter:
             engine=engine,
             score=self.judge,
             sampling=self.sampling,
-            responses_per_batch=responses_per_batch,
             seed=7,
             rates=rates,
         ):
@@ -137,8 +136,7 @@ def test_killed_at_any_byte_and_resumed_equals_uninterrupted(tmp_path, write_row
         resumed.rates_path.write_bytes(text[:cut])
         assert resumed.run() == expected
         assert resumed.rates_path.read_bytes() == text
-        batches_done = text[:cut].count(b"\n") // 3
-        assert resumed.num_asked == (8 - 3 * batches_done) * K
+        assert resumed.num_asked == (8 - text[:cut].count(b"\n")) * K  # only the rows that are missing
 
 
 def test_known_rates_need_no_model(tmp_path, write_rows):
@@ -150,9 +148,9 @@ def test_known_rates_need_no_model(tmp_path, write_rows):
 
 
 def test_an_edited_row_is_measured_again_and_the_others_are_not(tmp_path, write_rows):
-    Filter(write_rows([made_row(1), made_row(2), made_row(3)]), tmp_path, some_right).run(K)
+    Filter(write_rows([made_row(1), made_row(2), made_row(3)]), tmp_path, some_right).run()
     edited = Filter(write_rows([made_row(1), made_row(2, answer="5"), made_row(3)]), tmp_path, some_right)
-    kept, _, _ = edited.run(K)
+    kept, _, _ = edited.run()
     assert edited.num_asked == K
     assert [row["pass_rate"] for row in kept] == [0.25, 0.5, 0.75]
 

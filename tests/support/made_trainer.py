@@ -80,9 +80,9 @@ def made_config(out, *overrides):
     return build(RunConfig, apply_overrides(tree, overrides), where="test")
 
 
-def made_trainer(config, *, engine=None, score=low_tokens, bad=(), evaluate=None, offline=None):
+def made_trainer(config, *, engine=None, score=low_tokens, bad=(), evaluate=None, offline=None, family="qwen3_vl"):
     found = checkpoint.list_checkpoints(RunFolder(config.out).checkpoints)
-    model = tiny_model("qwen3_vl").to(getattr(torch, config.model.dtype))
+    model = tiny_model(family).to(getattr(torch, config.model.dtype))
     preparer = MadePreparer(model, bad)
     if config.model.lora:
         lora.add_adapters(model, config.model.lora)
@@ -103,7 +103,7 @@ def made_trainer(config, *, engine=None, score=low_tokens, bad=(), evaluate=None
         config,
         samples=preparer.samples,
         prepare=preparer,
-        engine=engine or HFEngine(model, ENCODER, responses_per_batch=16),
+        engine=engine or HFEngine(model, ENCODER, tokens_per_batch=300),
         policy=policy,
         algorithm=algorithm,
         score=score,

@@ -6,6 +6,7 @@ need it, and its wheel does not load beside a CPU build of torch unless two oper
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ VISION_CONFIG = {
     "deepstack_visual_indexes": [0],
     "fullatt_block_indexes": [0],
 }
-FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5")
+FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +97,11 @@ CASES: dict[str, tuple[str, tuple[Picture, ...]]] = {
 def config(family: str) -> dict:
     """A config.json of a tiny model of the family."""
     ids = {name: 300 + i for i, name in enumerate(SPECIAL)}
-    patch_px = 16 if family in ("qwen3_vl", "qwen3_5") else 14
+    patch_px = vision(family).patch_px
     text = dict(TEXT_CONFIG)
-    if family == "qwen3_5":
+    if family.endswith("moe"):
+        text |= {"num_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 32}
+    if family.startswith("qwen3_5"):
         text |= {"layer_types": ["full_attention"]}
     return {
         "model_type": family,
@@ -112,7 +115,7 @@ def config(family: str) -> dict:
 
 
 def vision(family: str) -> VisionSpec:
-    is_new = family in ("qwen3_vl", "qwen3_5")
+    is_new = family.startswith("qwen3")
     return VisionSpec(
         family=family,
         patch_px=16 if is_new else 14,
@@ -209,8 +212,11 @@ def main(out: Path) -> None:
             hf.Qwen2_5_VLModel,
         ),
         "qwen3_vl": (hf.Qwen3VLProcessor, hf.Qwen3VLVideoProcessor, new, hf.Qwen3VLConfig, hf.Qwen3VLModel),
+        "qwen3_vl_moe": (hf.Qwen3VLProcessor, hf.Qwen3VLVideoProcessor, new, hf.Qwen3VLMoeConfig, hf.Qwen3VLMoeModel),
         "qwen3_5": (hf.Qwen3VLProcessor, hf.Qwen3VLVideoProcessor, new, hf.Qwen3_5Config, hf.Qwen3_5Model),
+        "qwen3_5_moe": (hf.Qwen3VLProcessor, hf.Qwen3VLVideoProcessor, new, hf.Qwen3_5MoeConfig, hf.Qwen3_5MoeModel),
     }
+    assert tuple(classes) == FAMILIES
     for family, (processor_class, video_class, sizes, config_class, model_class) in classes.items():
         folder = out / family
         write_model_folder(folder, family)
@@ -227,7 +233,18 @@ def main(out: Path) -> None:
             names = ("input_ids", "mm_token_type_ids", "image_grid_thw", "video_grid_thw", "second_per_grid_ts")
             position_ids, _ = model.get_rope_index(**{key: inputs[key] for key in names if key in inputs})
             arrays = {key: value.numpy() for key, value in inputs.items() if isinstance(value, torch.Tensor)}
-            np.savez(folder / f"{name}.npz", position_ids=position_ids[:, 0].numpy(), **arrays)
+            published = by_the_published_rule(position_ids[:, 0].numpy(), arrays["mm_token_type_ids"][0])
+            np.savez(folder / f"{name}.npz", position_ids=published, **arrays)
+
+
+def by_the_published_rule(positions: np.ndarray, token_types: np.ndarray) -> np.ndarray:
+    """The model's own positions, each piece moved to one after the largest before it (see data.positions)."""
+    edges = [0, *(np.flatnonzero(np.diff(token_types)) + 1).tolist(), len(token_types)]
+    moved, largest = positions.copy(), -1
+    for start, end in itertools.pairwise(edges):
+        moved[:, start:end] += largest + 1 - positions[0, start]
+        largest = int(moved[:, start:end].max())
+    return moved
 
 
 def run_processor(processor, text: str, items: tuple[Picture, ...], clips: list[np.ndarray]):

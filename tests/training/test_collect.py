@@ -1,3 +1,4 @@
+import itertools
 import json
 
 import pytest
@@ -30,11 +31,12 @@ class Counting(FakeEngine):
         super().__init__(script, lambda text: tuple(json.loads(text)))
         self.calls, self.ids, self.num_rounds = [], [], 0
 
-    def generate(self, requests, *, seed):
+    def generate(self, requests):
+        requests = list(requests)
         self.num_rounds += 1
         self.calls += [(request.sampling.n, request.sampling.is_greedy) for request in requests]
         self.ids += [request.example.sample.id for request in requests if not request.sampling.is_greedy]
-        return super().generate(requests, seed=seed)
+        return super().generate(requests)
 
 
 def answer(accuracy):
@@ -50,7 +52,7 @@ def always(tokens):
 
 def collected(tmp_path, engine, *overrides, **options):
     trainer = made_trainer(made_config(tmp_path, *overrides), engine=engine, **options)
-    return trainer._collector.collect(1, 0)
+    return trainer._collector.collect(1, 0, version=0)
 
 
 def test_without_threshold_the_last_of_n_places_is_the_stored_trajectory(tmp_path):
@@ -68,7 +70,7 @@ def test_with_a_threshold_all_are_sampled_and_judged_before_the_last_is_replaced
     judged = []
 
     def score(items):
-        judged.append([text for _, text, _ in items])
+        judged.extend(text for _, text, _ in items)
         return low_tokens(items)
 
     def script(example, index, seed):
@@ -81,8 +83,8 @@ def test_with_a_threshold_all_are_sampled_and_judged_before_the_last_is_replaced
         wanted = "policy" if int(group.prompt.sample.id) % 2 else "offline"
         assert [rollout.source for rollout in group.rollouts] == ["policy"] * 3 + [wanted]
     num_replaced = sum(group.rollouts[-1].source == "offline" for group in groups)
-    assert [len(texts) for texts in judged] == [16, num_replaced]
-    assert judged[1] == [json.dumps(GOOD)] * num_replaced
+    assert len(judged) == 16 + num_replaced
+    assert judged[16:] == [json.dumps(GOOD)] * num_replaced
 
 
 def test_mixing_switched_off_is_bit_identical_to_a_run_without_trajectories(tmp_path):
@@ -146,10 +148,53 @@ def test_what_was_skipped_and_sampled_is_added_up_over_refills(tmp_path):
     assert len(result.sampled) == taken
 
 
+def test_a_response_that_the_engine_gave_up_does_not_train_and_is_counted(tmp_path):
+    def script(example, index, seed):
+        return None if index == 2 else json.dumps(GOOD if index else BAD)
+
+    engine = Counting(script)
+    engine._encode = lambda text: tuple(json.loads(text or "[]"))
+    trainer = made_trainer(made_config(tmp_path, "train.steps=1"), engine=engine)
+    result = trainer._collector.collect(1, 0, version=0)
+    groups = trainer._with_credit(result, result.tally)
+    assert all(group.weights == (1.0, 1.0, 0.0, 1.0) for group in groups)
+    assert all(group.advantages[2] == 0.0 for group in groups)
+    assert result.tally.values()["rollout/aborted"] == 4
+    trainer.run()
+    [record] = comparable(read_metrics(tmp_path / "metrics.jsonl"))
+    assert (record["rollout/aborted"], record["reward/unscored_frac"]) == (4, 0.25)
+
+
+def test_rollouts_of_other_weights_than_the_policys_are_refused(tmp_path):
+    class Stale(Counting):
+        """Takes weights over once and never again."""
+
+        def load_weights(self, tensors, *, version):
+            if version == 0:
+                super().load_weights(tensors, version=version)
+
+    trainer = made_trainer(made_config(tmp_path), engine=Stale(always([1, 60])))
+    with pytest.raises(RunError, match="comes from version 0 of the weights, the policy is at version 1"):
+        trainer.run()
+    assert len(comparable(read_metrics(tmp_path / "metrics.jsonl"))) == 1
+
+
+def test_a_sample_that_comes_again_is_sampled_anew_and_a_resumed_run_samples_the_same(tmp_path):
+    seeds = []
+
+    def script(example, index, seed):
+        seeds.append((example.sample.id, seed))
+        return json.dumps([1, 60])
+
+    made_trainer(made_config(tmp_path, "train.steps=4"), engine=Counting(script)).run()
+    assert len({seed for _, seed in seeds}) == 4 * 4  # one for each prompt of each step
+    assert len({id_ for id_, _ in seeds}) < 4 * 4
+
+
 def test_remax_judges_one_greedy_response_more_that_does_not_train(tmp_path):
     engine = Counting(always(GOOD))
     result = collected(tmp_path, engine, "algorithm.name=remax")
-    assert engine.calls == [(4, False)] * 4 + [(1, True)] * 4
+    assert engine.calls == [(4, False), (1, True)] * 4
     assert [score.value for score in result.greedy_scores] == [1.0] * 4
     assert all(len(group.rollouts) == 4 for group in result.groups)
 
@@ -203,11 +248,11 @@ def test_steps_without_a_right_answer_end_the_run_with_examples_and_a_hint(tmp_p
 
 
 def test_a_falling_reward_or_a_growing_kl_ends_the_run(tmp_path):
-    steps = iter(range(1000))
+    rollouts = itertools.count()
 
     def score(items):
-        value = 1.0 if next(steps) < 12 else 0.01
-        return [Score(value=value, parts={"accuracy": value, "format": 1.0}) for _ in items]
+        values = [1.0 if next(rollouts) < 12 * 16 else 0.01 for _ in items]  # 16 rollouts a step
+        return [Score(value=value, parts={"accuracy": value, "format": 1.0}) for value in values]
 
     overrides = ("train.steps=40", "train.stop.collapse_frac=0.5", "optimizer.learning_rate=0")
     with pytest.raises(RunError, match="the reward fell to"):

@@ -50,7 +50,7 @@ def test_a_long_gradient_is_scaled_down_to_the_limit_and_its_length_is_told(tmp_
 def test_a_loss_that_is_no_number_ends_the_run_before_it_reaches_the_weights(tmp_path):
     trainer = made_trainer(made_config(tmp_path))
     before = final_weights(trainer)
-    collected = trainer._collector.collect(1, 0)
+    collected = trainer._collector.collect(1, 0, version=0)
     works = trainer._minibatches(trainer._with_credit(collected, collected.tally), collected.candidates)
     with pytest.raises(RunError, match="the weights were not touched"):
         trainer._policy.update([replace(work, normalizer=1e-45) for work in works], step=0)
@@ -105,7 +105,7 @@ def test_rows_of_any_size_give_one_gradient_and_what_does_not_train_adds_nothing
     overrides = [f"algorithm.name={name}", "algorithm.options={kl_coef: 0.1}", "offline.enable=true"]
     numbers = ["optimizer.learning_rate=0", "optimizer.max_grad_norm=.inf", "rollout.n=5", "train.steps=1"]
     trainer = made_trainer(made_config(tmp_path, *overrides, *numbers), score=score_but_one, offline=offline())
-    collected = trainer._collector.collect(1, 0)
+    collected = trainer._collector.collect(1, 0, version=0)
     groups, candidates = trainer._with_credit(collected, collected.tally), collected.candidates
     weights = [weight for group in groups for weight in group.weights]
     assert len(groups) <= weights.count(0.0) < len(weights) // 2

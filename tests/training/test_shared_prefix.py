@@ -78,7 +78,7 @@ def gradient_difference(found, expected):
     return max(((found[name] - g).norm() / (g.norm() + 1e-12)).item() for name, g in expected.items())
 
 
-@pytest.fixture(scope="module", params=["qwen3_vl", "qwen2_5_vl", "qwen2_vl"])
+@pytest.fixture(scope="module", params=["qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl", "qwen2_vl"])
 def plain_run(request):
     """(model that understands layouts, cases, log-probs and gradients of the plain forward)."""
     cases = make_cases(reference := tiny_model(request.param))
@@ -227,8 +227,9 @@ def test_a_response_with_a_vision_token_names_the_sample(one_pack):
         forward(model, replace(pack, input_ids=ids), media)
 
 
-def test_a_model_with_linear_attention_gets_rows_with_the_video_of_a_group_computed_once():
-    reference, model = tiny_model("qwen3_5"), tiny_model("qwen3_5")
+@pytest.mark.parametrize("family", ["qwen3_5", "qwen3_5_moe"])
+def test_a_model_with_linear_attention_gets_rows_with_the_video_of_a_group_computed_once(family):
+    reference, model = tiny_model(family), tiny_model(family)
     shared_prefix.enable(model)
     form = shared_prefix.pack_form(model, shared=True)
     assert form == "rows"

@@ -48,7 +48,7 @@ def test_several_updates_per_step_compute_old_logprobs_once(tmp_path):
 
 def test_groups_are_dealt_evenly_to_the_updates_of_a_step(tmp_path):
     trainer = made_trainer(made_config(tmp_path, "train.prompts_per_step=5", "train.updates_per_step=4"))
-    collected = trainer._collector.collect(1, 0)
+    collected = trainer._collector.collect(1, 0, version=0)
     groups = trainer._with_credit(collected, collected.tally)
     works = trainer._minibatches(groups, collected.candidates)
     assert [work.batch.num_groups for work in works] == [1, 1, 1, 2]
@@ -97,6 +97,14 @@ def kill(trainer, monkeypatch, *, place, call):
     """Let the call-th use of a stage end the process, half-way through its effects where it has any."""
     calls = 0
 
+    def dying_score(items):
+        """The scorer is called as rollouts come: the first of a step's 16 is what counts here."""
+        nonlocal calls
+        calls += len(items)
+        if calls > 16 * (call - 1):
+            raise Killed
+        return low_tokens(items)
+
     def dying(wrapped):
         def stage(*args, **kwargs):
             nonlocal calls
@@ -112,7 +120,7 @@ def kill(trainer, monkeypatch, *, place, call):
     if place == "rollout":
         monkeypatch.setattr(trainer._engine, "generate", dying(trainer._engine.generate))
     elif place == "reward":
-        monkeypatch.setattr(trainer._collector, "_score", dying(trainer._collector._score))
+        monkeypatch.setattr(trainer._collector, "_score", dying_score)
     elif place == "update":
         monkeypatch.setattr(trainer._policy, "update", dying(trainer._policy.update))
     else:

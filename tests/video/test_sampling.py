@@ -23,7 +23,7 @@ def test_the_configuration_decides_the_patch_size_and_the_family_only_what_it_le
 
 
 def test_an_unknown_family_and_contradicting_files_are_errors():
-    with pytest.raises(UsageError, match="model_type 'bert' is unknown"):
+    with pytest.raises(UsageError, match="model_type 'bert' is not supported"):
         vision_spec({"model_type": "bert"})
     with pytest.raises(UsageError, match="patch_size"):
         vision_spec({"model_type": "qwen3_vl", "vision_config": {"patch_size": 16}}, {"patch_size": 14})

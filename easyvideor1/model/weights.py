@@ -1,0 +1,34 @@
+"""The weights of a model as a checkpoint of its family holds them, one full tensor at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from transformers.core_model_loading import revert_weight_conversion
+
+from easyvideor1.model.lora import MARK
+
+BASE = ".base_layer."
+"""Part of the name of a weight that has adapters."""
+
+
+@torch.no_grad()
+def checkpoint_tensors(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """(name in a checkpoint, tensor) of every weight, adapters merged in; tied weights once.
+
+    A tensor is made when it is asked for, so at most one that is not the model's own is in memory. Names and shapes are
+    those that `save_pretrained` writes and that `from_pretrained` and vLLM read.
+    """
+    seen: set[int] = set()
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if MARK in name or id(tensor) in seen:
+            continue
+        seen.add(id(tensor))
+        if BASE in name:
+            layer = model.get_submodule(name.rpartition(BASE)[0])
+            if name.endswith(".weight"):
+                tensor = tensor + layer.get_delta_weight("default").to(tensor.dtype)
+            name = name.replace(BASE, ".")
+        yield from revert_weight_conversion(model, {name: tensor.detach()}).items()
