@@ -16,13 +16,14 @@ KNOWN = ("policy", "policy_online", "offline_token_frac", "ratio", "ratio_clippe
 
 
 def equal_in_two_groups(items):
-    """The first and the third of four groups of four get equal rewards."""
+    """The first and the third of the four groups of a step, samples 3, 2, 5 and 4, get equal rewards."""
     scores = low_tokens(items)
-    return [Score(value=0.5, parts={"accuracy": 0.5}) if i // 4 in (0, 2) else item for i, item in enumerate(scores)]
+    equal = Score(value=0.5, parts={"accuracy": 0.5})
+    return [equal if sample.id in ("3", "5") else score for (sample, _, _), score in zip(items, scores, strict=True)]
 
 
 def collected(trainer, step):
-    found = trainer._collector.collect(step, 0)
+    found = trainer._collector.collect(step, 0, version=step - 1)
     return trainer._with_credit(found, Tally()), found.candidates
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from support.asking import requests
+from support.asking import answered, requests
 from support.made_trainer import END_ID, GOOD, final_weights, low_tokens, made_config, made_trainer, offline
 from support.tiny_models import Case, plain_logprobs, tiny_model
 
@@ -34,7 +34,7 @@ def test_each_minibatch_divides_by_what_trains_in_it(tmp_path, name, unit):
 
     overrides = [f"algorithm.name={name}", "train.updates_per_step=2"]
     trainer = made_trainer(made_config(tmp_path, *overrides, "algorithm.options={}"), score=score)
-    collected = trainer._collector.collect(1, 0)
+    collected = trainer._collector.collect(1, 0, version=0)
     groups = trainer._with_credit(collected, collected.tally)
     works = trainer._minibatches(groups, collected.candidates)
     assert len(works) == 2
@@ -51,7 +51,7 @@ def test_every_group_pays_its_own_kl(tmp_path):
     reference = trainer._policy._reference._model
     with torch.no_grad():
         reference.lm_head.weight.add_(0.3 * torch.randn_like(reference.lm_head.weight))
-    collected = trainer._collector.collect(1, 0)
+    collected = trainer._collector.collect(1, 0, version=0)
     groups = trainer._with_credit(collected, collected.tally)
     policy = tiny_model("qwen3_vl")
     every_kl = []
@@ -113,8 +113,8 @@ def test_the_batches_of_a_rollout_draw_from_seeds_of_their_own(tmp_path):
     twins = [
         replace(example, prompt=replace(prompt, sample=replace(prompt.sample, id=name))) for name in ("a", "b", "c")
     ]
-    # 16 responses are all that the engine of these tests makes at once: each twin is a batch.
-    groups = trainer._engine.generate(requests(twins, Sampling(n=16, max_response_tokens=8)), seed=5)
+    # The engine of these tests has no room for more than one twin: each is a batch.
+    groups = answered(trainer._engine, requests(twins, Sampling(n=16, max_response_tokens=8), seed=5))
     first, second, third = ([rollout.token_ids for rollout in group] for group in groups)
     assert first != second != third != first
 
@@ -122,8 +122,8 @@ def test_the_batches_of_a_rollout_draw_from_seeds_of_their_own(tmp_path):
 def test_the_whole_vocabulary_is_sampled_from(tmp_path):
     trainer = made_trainer(made_config(tmp_path))
     example = trainer._collector._example(trainer._collector._samples[0])
-    [group] = trainer._engine.generate(
-        requests([example], Sampling(n=300, temperature=20.0, max_response_tokens=1)), seed=1
+    [group] = answered(
+        trainer._engine, requests([example], Sampling(n=300, temperature=20.0, max_response_tokens=1), seed=1)
     )
     prompt = example.prompt
     with torch.no_grad():
@@ -143,7 +143,7 @@ def test_several_stored_trajectories_take_turns_over_the_steps(tmp_path):
     trainer = made_trainer(made_config(tmp_path, "offline.enable=true"), offline=both)
     taken = []
     for step in (1, 2, 3, 4):
-        groups = trainer._collector.collect(step, 0).groups
+        groups = trainer._collector.collect(step, 0, version=0).groups
         taken.append({group.rollouts[-1].token_ids for group in groups})
     assert taken == [{other.token_ids}, {one.token_ids}] * 2
 
@@ -151,7 +151,7 @@ def test_several_stored_trajectories_take_turns_over_the_steps(tmp_path):
 def test_an_update_of_many_packs_reads_its_metrics_once(tmp_path, monkeypatch):
     """Every read of a number from a GPU waits for all that was asked of it before."""
     trainer = made_trainer(made_config(tmp_path, "train.tokens_per_pack=40", "algorithm.options={kl_coef: 0.1}"))
-    collected = trainer._collector.collect(1, 0)
+    collected = trainer._collector.collect(1, 0, version=0)
     works = trainer._minibatches(trainer._with_credit(collected, collected.tally), collected.candidates)
     assert len(works[0].batch.packs) >= 4
     reads = []

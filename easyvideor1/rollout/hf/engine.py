@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from easyvideor1.data.encode import Encoder, join_inputs
 from easyvideor1.model.families import language_model, layer_kinds, shares_prefix
 from easyvideor1.rollout.engine import Request
-from easyvideor1.rollout.hf import attention
+from easyvideor1.rollout.hf.attention import Prompts, switched_on
 from easyvideor1.rollout.hf.batch import Batch, ReadPrompt, Row, Wanted
 from easyvideor1.rollout.hf.sampler import Sampler, ways
 from easyvideor1.rollout.hf.states import linear_cache, linear_states
@@ -74,7 +74,7 @@ class HFEngine:
         self._head_weight = None if head.weight.dtype == torch.float32 else head.weight.detach().float()
         self._is_awake = True
         try:
-            with attention.switched_on(self._model):
+            with switched_on(self._model):
                 yield
         finally:
             self._is_awake, self._head_weight = False, None
@@ -148,7 +148,7 @@ class HFEngine:
         if not unread:
             return {}
         prompts, device = list(unread), self._model.device
-        attend = attention.Prompts([len(prompt) for prompt in prompts])
+        attend = Prompts([len(prompt) for prompt in prompts])
         cache = linear_cache(self._kinds)
         features = join_inputs(example.features for example in unread.values())
         hidden = self._model.model(
