@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -191,13 +191,14 @@ class RewardConfig:
     overlong_buffer_tokens: int = 0
     """The last tokens before rollout.max_response_tokens over which the part "overlong" falls from 0 to -1; 0: none."""
     rewards: Mapping[str, str] = field(default_factory=dict)
-    """Problem type -> "file.py:function", a reward of one's own."""
+    """Problem type -> "file.py:function", a reward of one's own; the path is relative to the recipe."""
     parts: Mapping[str, str] = field(default_factory=dict)
-    """Name -> "file.py:function", a part of every score of one's own."""
+    """Name -> "file.py:function", a part of every score of one's own; the path is relative to the recipe."""
     workers: int = 2
     """Processes for answers that may take long to judge (math, code, rewards of one's own)."""
     deadline_s: float = 10.0
-    """Wall time one answer may take there; then it is unscored."""
+    """Wall time one answer may take there: then it is wrong, or unscored where code of yours judges it. A batch that
+    has lost much time this way gives the others less."""
     memory_mb: int = 2048
     """Address space of one such process."""
     sandbox: tuple[str, ...] = ()
@@ -217,6 +218,20 @@ class RewardConfig:
             )
         if self.weights.get("format", 0.0) > self.weights.get("accuracy", 1.0):
             raise UsageError("reward.weights: the form of an answer must not be worth more than the answer itself")
+
+    def relative_to(self, folder: Path) -> RewardConfig:
+        """The same with the files of one's own rewards found from a folder, that of the recipe.
+
+        A file that is not there stays as it is named, so that it is looked for in the working folder.
+        """
+
+        def found(places: Mapping[str, str]) -> dict[str, str]:
+            return {
+                name: str(folder / place) if (folder / place.rpartition(":")[0]).is_file() else place
+                for name, place in places.items()
+            }
+
+        return replace(self, rewards=found(self.rewards), parts=found(self.parts))
 
 
 @dataclass(frozen=True, kw_only=True)

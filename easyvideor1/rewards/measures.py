@@ -6,26 +6,13 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from rapidfuzz.distance import LCSseq, Levenshtein
 
 Interval = tuple[float, float]
 Box = tuple[float, float, float, float]
 Point = tuple[float, float]
-
-RELATIVE_TOLERANCE = 1e-3
-"""For golds written with decimals or as fractions: 3.142 answers 3.14, 1/3 answers 0.333 and the reverse."""
-_ROUNDING = 1e-9
-
-
-def numbers_agree(value: float, gold: float, *, is_gold_whole: bool) -> float:
-    """1.0 where two finite numbers are the same answer, else 0.0; exact for golds written as whole numbers.
-
-    >>> numbers_agree(3.1416, 3.14, is_gold_whole=False), numbers_agree(1234.4, 1234, is_gold_whole=True)
-    (1.0, 0.0)
-    """
-    tolerance = 0.0 if is_gold_whole else RELATIVE_TOLERANCE
-    return float(abs(value - gold) <= (tolerance + _ROUNDING) * max(abs(value), abs(gold)))
 
 
 def interval_iou(first: Interval, second: Interval) -> float:
@@ -43,7 +30,7 @@ def interval_iou(first: Interval, second: Interval) -> float:
 _ACCURACY_LEVELS = tuple(range(50, 100, 5))
 
 
-def mean_relative_accuracy(value: float, gold: float) -> float:
+def mean_relative_accuracy(value: float | Fraction, gold: float | Fraction) -> float:
     """Share of the levels t = 0.50, 0.55 .. 0.95 at which |value - gold| / |gold| < 1 - t (arXiv:2412.14171).
 
     A gold of zero is reached by zero only.
@@ -55,7 +42,7 @@ def mean_relative_accuracy(value: float, gold: float) -> float:
         return float(value == 0)
     # Rounding away the last digits keeps 9 against 10 on its threshold, where `<` fails.
     error = round(abs(value - gold) / abs(gold), 12)
-    return sum(error < (100 - level) / 100 for level in _ACCURACY_LEVELS) / len(_ACCURACY_LEVELS)
+    return sum(error * 100 < 100 - level for level in _ACCURACY_LEVELS) / len(_ACCURACY_LEVELS)
 
 
 def box_iou(first: Box, second: Box) -> float:
@@ -132,3 +119,17 @@ def word_accuracy(words: Sequence[str], gold: Sequence[str]) -> float:
     0.5
     """
     return max(0.0, 1.0 - Levenshtein.distance(gold, words) / len(gold))
+
+
+ANLS_LEVEL = 0.5
+"""Likeness below which a text is another text and not a misread one."""
+
+
+def edit_similarity(text: str, gold: str) -> float:
+    """1 - edit distance over the length of the longer text, 0 below one half: ANLS (arXiv:1905.13648, equation 1).
+
+    >>> edit_similarity("st4rt", "start"), edit_similarity("stop", "start")
+    (0.8, 0.0)
+    """
+    similarity = Levenshtein.normalized_similarity(gold, text)
+    return similarity if similarity > ANLS_LEVEL else 0.0

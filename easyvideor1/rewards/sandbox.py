@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 
 from easyvideor1.rewards.parse import MAX_LONG_CHARS, code_in, read_response
-from easyvideor1.rewards.router import unreadable
+from easyvideor1.rewards.readings import TAGS
 from easyvideor1.types import Sample, Score
 
 
@@ -20,7 +20,9 @@ def sandbox_reward(command: Sequence[str], *, timeout_s: float) -> Callable[[Sam
 
     def reward(sample: Sample, text: str) -> Score:
         response = read_response(text)
-        reason = unreadable(response, max_chars=MAX_LONG_CHARS)
+        reason = TAGS.problem(response)
+        if response.answer is not None and len(response.answer) > MAX_LONG_CHARS:
+            reason = f"answer longer than {MAX_LONG_CHARS} characters"
         if reason or response.answer is None:
             return Score(value=0.0, reason=reason)
         request = {

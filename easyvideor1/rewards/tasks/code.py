@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import ast
 
-import numpy as np
-
 from easyvideor1.rewards.html import Page, page_likeness, read_html
 from easyvideor1.rewards.parse import MAX_LONG_CHARS, code_in
-from easyvideor1.rewards.raster import likeness, paint
+from easyvideor1.rewards.picture import Picture, likeness, paint
 from easyvideor1.rewards.svg import UnreadableSvgError, read_svg
 from easyvideor1.rewards.task import Task, bad_gold
 from easyvideor1.types import Sample
 
+QUICK_PAGE_CHARS, QUICK_PAGE_TAGS = 16_384, 500
+QUICK_PROGRAM_CHARS, QUICK_PROGRAM_BRACKETS = 4096, 100
+"""What is shorter is read in a millisecond or two, whatever it is."""
 
-def _gold_picture(sample: Sample) -> np.ndarray:
+
+def _gold_picture(sample: Sample) -> Picture:
     try:
         return paint(read_svg(code_in(sample.gold)))
     except UnreadableSvgError as error:
         raise bad_gold(sample, f"an SVG answer is one safe drawing, this is {error}") from None
 
 
-def _read_picture(sample: Sample, text: str) -> np.ndarray | None:
+def _read_picture(sample: Sample, text: str) -> Picture | None:
     try:
         return paint(read_svg(code_in(text)))
     except UnreadableSvgError:
@@ -32,8 +34,9 @@ SVG = Task(
     read_gold=_gold_picture,
     read_answer=_read_picture,
     accuracy=likeness,
-    show=lambda picture: f"a drawing, {float(1 - picture.mean()):.2f} dark",
+    show=lambda picture: f"a drawing, {float(1 - picture.pixels.mean()):.2f} dark",
     is_heavy=True,
+    is_quick=lambda text: False,
     max_chars=MAX_LONG_CHARS,
 )
 
@@ -51,6 +54,7 @@ HTML = Task(
     accuracy=page_likeness,
     show=lambda page: f"a page of {len(page.tags)} tags and {len(page.words)} words",
     is_heavy=True,
+    is_quick=lambda text: len(text) <= QUICK_PAGE_CHARS and text.count("<") <= QUICK_PAGE_TAGS,
     max_chars=MAX_LONG_CHARS,
 )
 
@@ -71,10 +75,15 @@ def _gold_program(sample: Sample) -> str:
     return program
 
 
+def _is_quick_program(text: str) -> bool:
+    return len(text) <= QUICK_PROGRAM_CHARS and sum(map(text.count, "([{-~")) <= QUICK_PROGRAM_BRACKETS
+
+
 PYTHON = Task(
     read_gold=_gold_program,
     read_answer=lambda sample, text: read_program(text),
     accuracy=lambda program, gold: float(program == gold),
     is_heavy=True,
+    is_quick=_is_quick_program,
     max_chars=MAX_LONG_CHARS,
 )
