@@ -124,29 +124,27 @@ def option_labels(options: Sequence[str]) -> dict[str, str]:
     >>> option_labels(["Caption 1: a cat", "Caption 2: a dog"])
     {'A': 'a cat', 'B': 'a dog'}
     """
-    return dict(_labels(tuple(options)))
+    return dict(_labels(tuple(options))[0])
+
+
+def are_numbered(options: Sequence[str]) -> bool:
+    """True where the options carry the numbers 1, 2, .. as labels, so that "2" names the second.
+
+    >>> are_numbered(["1. red", "2. blue"]), are_numbered(["A. red", "B. blue"])
+    (True, False)
+    """
+    return _labels(tuple(options))[1]
 
 
 @functools.lru_cache(maxsize=8192)
-def _labels(options: tuple[str, ...]) -> dict[str, str]:
+def _labels(options: tuple[str, ...]) -> tuple[dict[str, str], bool]:
+    """The labels, and whether the options carry numbers as such."""
     letters = [chr(ord("A") + index) for index in range(len(options))]
-    matches = [_LABEL.match(option.translate(_FULL_WIDTH)) for option in options]
+    matches = [_LABEL.match(option if option.isascii() else option.translate(_FULL_WIDTH)) for option in options]
     labels = [match["letter"].upper() if match else "" for match in matches]
-    if options and labels in (letters, [str(number) for number in range(1, len(options) + 1)]):
+    is_numbered = bool(options) and labels == [str(number) for number in range(1, len(options) + 1)]
+    if options and (is_numbered or labels == letters):
         texts = [option[match.end() :] for option, match in zip(options, matches, strict=True) if match]
     else:
         texts = list(options)
-    return {letter: text.strip() for letter, text in zip(letters, texts, strict=True)}
-
-
-@functools.lru_cache(maxsize=8192)
-def are_numbered(options: tuple[str, ...]) -> bool:
-    """True where the options carry the numbers 1, 2, .. as labels, so that "2" names the second.
-
-    >>> are_numbered(("1. red", "2. blue")), are_numbered(("A. red", "B. blue"))
-    (True, False)
-    """
-    matches = [_LABEL.match(option.translate(_FULL_WIDTH)) for option in options]
-    return bool(options) and all(
-        match and match["letter"] == str(index) for index, match in enumerate(matches, start=1)
-    )
+    return {letter: text.strip() for letter, text in zip(letters, texts, strict=True)}, is_numbered

@@ -5,6 +5,8 @@ Which units (pixels, 0-1000, 0-1) is a matter of the data set; nothing here gues
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -42,6 +44,8 @@ _BOX_KEYS = frozenset(
     ]
 )
 """Keys without `_`, `-` and case."""
+_ASKED_FOR = frozenset({"time", "boxes"})
+"""The keys of the form that prompts ask for."""
 _WRAPPERS = frozenset(
     [
         "answer",
@@ -93,6 +97,7 @@ _FREE_NUMBER = re.compile(rf"(?<![\w.]){_NUMBER}(?![\w.]\w)")
 _MARKERS = re.compile(r"<\|?/?(?:box_start|box_end|box|object_ref_start|object_ref_end)\|?>")
 MAX_FRAMES = 4096
 MAX_NESTING = 4
+MAX_KEY_CHARS = 40
 
 
 def read_box(text: str) -> Box | None:
@@ -120,6 +125,13 @@ def box_of(value: Any, *, depth: int = 0) -> Box | None:
 
     What else an object holds beside its box (a label, a score) does not matter.
     """
+    if type(value) is list and len(value) == 4:
+        left, top, right, bottom = value
+        if type(left) is type(top) is type(right) is type(bottom) is int:  # nearly all boxes
+            try:
+                return (float(left), float(top), float(right), float(bottom))
+            except OverflowError:
+                return None
     if isinstance(value, dict):
         return _box_of_object({_key(key): item for key, item in value.items()}, depth)
     if not isinstance(value, (list, tuple)):
@@ -136,16 +148,14 @@ def box_of(value: Any, *, depth: int = 0) -> Box | None:
 
 
 def _box_of_object(value: Mapping[str, Any], depth: int) -> Box | None:
-    for corners in _CORNERS:
-        if all(key in value for key in corners):
-            return box_of([value[key] for key in corners], depth=depth)
-    for first, second in _CORNER_PAIRS:
-        if first in value and second in value:
-            return box_of([value[first], value[second]], depth=depth)
-    for keys in (*_SIZED, *_CENTRED):
-        if all(key in value for key in keys):
-            box = box_of([value[key] for key in keys], depth=depth)
-            return None if box is None else _from_size(box, is_centred=keys in _CENTRED)
+    if len(value) > 1:
+        for corners in (*_CORNERS, *_CORNER_PAIRS):
+            if all(key in value for key in corners):
+                return box_of([value[key] for key in corners], depth=depth)
+        for keys in (*_SIZED, *_CENTRED):
+            if all(key in value for key in keys):
+                box = box_of([value[key] for key in keys], depth=depth)
+                return None if box is None else _from_size(box, is_centred=keys in _CENTRED)
     found = [item for key, item in value.items() if key in _BOX_KEYS]
     if not found:
         found = [item for key, item in value.items() if key in _WRAPPERS]
@@ -167,27 +177,32 @@ def frames_of(value: Any, *, frames_of_list: Sequence[float] = ()) -> dict[float
         frames_of_list: the frames that the boxes of a plain list stand for, in order.
     """
     if isinstance(value, dict):
-        entries = [(_frame(key), item) for key, item in list(value.items())[:MAX_FRAMES]]
+        entries = zip(map(_frame, value), value.values(), strict=True)
     elif isinstance(value, list) and value and all(isinstance(item, dict) and _frame_key(item) for item in value):
-        entries = [(_frame(item[str(_frame_key(item))]), item) for item in value[:MAX_FRAMES]]
+        entries = ((_frame(item[str(_frame_key(item))]), item) for item in value)
     elif isinstance(value, list) and value and all(isinstance(item, dict) and _is_keyed(item) for item in value):
-        entries = [(_frame(key), box) for item in value[:MAX_FRAMES] for key, box in item.items()]
+        entries = ((_frame(key), box) for item in value for key, box in item.items())
     elif isinstance(value, list):
-        entries = list(zip(frames_of_list, value, strict=False))
+        entries = zip(frames_of_list, value, strict=False)
     else:
-        entries = []
-    boxes: dict[float, Box | None] = {}
-    for frame, item in entries:
-        if frame is not None:
-            box = box_of(item)
-            boxes[frame] = box if boxes.get(frame, box) == box else None  # two boxes for a frame are none
-    return {frame: box for frame, box in boxes.items() if box is not None}
+        entries = ()
+    boxes: dict[float, Box] = {}
+    contested: set[float] = set()
+    for frame, item in itertools.islice(entries, MAX_FRAMES):
+        box = None if frame is None else box_of(item)
+        if frame is None or box is None:
+            continue
+        if boxes.setdefault(frame, box) != box:  # two boxes for a frame are none
+            contested.add(frame)
+    return {frame: box for frame, box in boxes.items() if frame not in contested} if contested else boxes
 
 
 def boxes_value(value: Any, *, depth: int = 0) -> Any:
     """What stands under the box key of an object; a list stands for itself."""
     if not isinstance(value, dict):
         return value if isinstance(value, list) else None
+    if "boxes" in value and _ASKED_FOR.issuperset(value) and isinstance(value.get("time", []), list):
+        return value["boxes"]
     if value and _is_keyed(value):
         return value
     if _frame_key(value):  # one frame, as an object of its own
@@ -227,8 +242,13 @@ def points_of(value: Any) -> list[Point] | None:
     return points
 
 
+@functools.lru_cache(maxsize=1024)
+def _folded(key: str) -> str:
+    return re.sub(r"[\s_.-]", "", key).lower()
+
+
 def _key(key: Any) -> str:
-    return re.sub(r"[\s_.-]", "", str(key)).lower()
+    return _folded(str(key)[:MAX_KEY_CHARS])
 
 
 def _frame_key(item: Mapping[str, Any]) -> str | None:
@@ -247,8 +267,13 @@ _FRAME_NAME = re.compile(
 
 def _frame(key: Any) -> float | None:
     """A frame's name as a number: "2", "2.0", "02", "2s", "00:02" and "frame 2" are the same."""
+    return _named_frame(key) if type(key) is str and len(key) <= MAX_KEY_CHARS else finite(key)
+
+
+@functools.lru_cache(maxsize=4096)
+def _named_frame(key: str) -> float | None:
     number = finite(key)
-    if number is None and isinstance(key, str):
+    if number is None:
         match = _FRAME_NAME.fullmatch(key.strip().lower())
         number = 60.0 * int(match[1] or 0) + float(match[2]) if match else None
     return number

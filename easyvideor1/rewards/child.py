@@ -1,6 +1,7 @@
-"""A function run in a fork of this process: whatever it does, this process and what it has imported stay as they are.
+"""A function that may not end, run so that this process and what it has imported stay as they are.
 
-A worker that had to be killed would have to import computer algebra again, a second or two for every hostile answer.
+A worker that had to be killed would have to import computer algebra again, a second or two for every hostile answer. Python
+code is interrupted (`in_time`); compiled code, which cannot be, runs in a fork (`in_child`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,40 @@ from typing import TypeVar
 from easyvideor1.errors import EasyVideoError, JobDied, JobError, JobOutOfMemory, JobTimeout
 
 Result = TypeVar("Result")
+
+
+class _Late(BaseException):
+    """Raised in the middle of a function; no Exception, so that nothing in there takes it for one."""
+
+
+def in_time(function: Callable[[], Result], *, limit_s: float) -> Result:
+    """What a function returns within `limit_s` CPU seconds; for Python code in the main thread of a worker process.
+
+    Without such timers (on Windows) there is no limit here.
+
+    Raises:
+        JobTimeout: it did not return in time; compiled code in it delays this until it ends.
+        Exception: what the function raised.
+    """
+    if not hasattr(signal, "setitimer"):
+        return function()
+    try:
+        try:
+            signal.signal(signal.SIGPROF, _be_late)
+            signal.setitimer(signal.ITIMER_PROF, limit_s)
+            return function()
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+    except _Late:
+        raise _timeout(limit_s) from None
+
+
+def _be_late(*_: object) -> None:
+    raise _Late
+
+
+def _timeout(limit_s: float) -> JobTimeout:
+    return JobTimeout(f"not done within {limit_s:.3g} s", remedy="raise the deadline")
 
 
 def in_child(function: Callable[[], Result], *, limit_s: float) -> Result:
@@ -43,7 +78,7 @@ def in_child(function: Callable[[], Result], *, limit_s: float) -> Result:
         os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
     if is_late:
-        raise JobTimeout(f"not done within {limit_s:.3g} s", remedy="raise the deadline")
+        raise _timeout(limit_s)
     if not reply:
         raise JobDied(f"the process that worked on it died ({_ending(status)})")
     value, error = pickle.loads(reply)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from easyvideor1.rewards import router
-from easyvideor1.rewards.child import in_child
+from easyvideor1.rewards.child import in_child, in_time
 from easyvideor1.rewards.readings import reading_of
 from easyvideor1.rewards.registry import REGISTRY, register_places
 from easyvideor1.rewards.sandbox import sandbox_reward
@@ -52,9 +52,11 @@ class Grader:
 
     def __call__(self, response: Heavy) -> Score:
         """The score; of a gold answer alone a score of 1, or the error of `router.check`."""
-        if response.text is not None and router.runs_own_code(response.sample):
-            return self._score(response.sample, response.text, response.overlong)
-        return in_child(lambda: self._judge(response), limit_s=response.limit_s)
+        sample, text = response.sample, response.text
+        if text is not None and router.runs_own_code(sample):
+            return self._score(sample, text, response.overlong)
+        run = in_time if router.can_be_interrupted(sample, text) else in_child
+        return run(lambda: self._judge(response), limit_s=response.limit_s)
 
     def _judge(self, response: Heavy) -> Score:
         if response.text is None:

@@ -41,10 +41,7 @@ def read_html(text: str) -> Page | None:
     """A page; None for text without any element, or with too many of them, or mostly of tags that never end."""
     if text.count("<") > 50 + 4 * text.count(">"):
         return None  # the tokenizer looks for the end of each of them, all through the text
-    sheets = _Sheets()
-    sheets.feed(text)
-    sheets.close()
-    reader = _Reader(sheets.sheet)
+    reader = _Reader(_sheet(text))
     reader.feed(text)
     reader.close()
     page = reader.page()
@@ -63,6 +60,15 @@ def page_likeness(page: Page, gold: Page) -> float:
     shared = (page.styling & gold.styling).total()
     styling = 2 * shared / (page.styling.total() + gold.styling.total())
     return TREE_SHARE * tree + WORDS_SHARE * words + STYLE_SHARE * styling
+
+
+def _sheet(text: str) -> Sheet:
+    """The rules of all style sheets of a page, wherever they stand."""
+    sheets = _Sheets()
+    if "<style" in text.lower():
+        sheets.feed(text)
+        sheets.close()
+    return sheets.sheet
 
 
 class _Sheets(HTMLParser):
@@ -87,7 +93,7 @@ class _Sheets(HTMLParser):
 class _Reader(HTMLParser):
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(convert_charrefs=True)
-        self._sheet = sheet
+        self._sheet, self._has_rules = sheet, not sheet.is_empty
         self._tags: list[str] = []
         self._words: list[str] = []
         self._styling: Styling = Counter()
@@ -103,7 +109,7 @@ class _Reader(HTMLParser):
         if len(self._tags) > 2 * MAX_TAGS:
             return
         attributes = {name: value or "" for name, value in attrs}
-        style = self._sheet.of(tag, attributes)
+        style = self._sheet.of(tag, attributes) if self._has_rules or "style" in attributes else {}
         is_hiding = tag in _UNSEEN or hides(style) or "hidden" in attributes or attributes.get("type") == "hidden"
         is_hiding = is_hiding or (tag in _CLOSED and "open" not in attributes)
         self._tags.append(tag)
@@ -124,7 +130,8 @@ class _Reader(HTMLParser):
             self._close()
 
     def handle_endtag(self, tag: str) -> None:
-        if not any(name == tag for name, _ in self._open[-50:]):
+        is_innermost = bool(self._open) and self._open[-1][0] == tag
+        if not is_innermost and not any(name == tag for name, _ in self._open[-50:]):
             return  # a stray closing tag; no real page nests unclosed elements deeper
         while self._open[-1][0] != tag:
             self._close()

@@ -31,6 +31,11 @@ def json_values(text: str) -> list[Any]:
     >>> json_values("The cup (red): {'time': (1, 2),}. Or [3]."), json_values("no (value) here")
     ([{'time': [1, 2]}, [3]], [])
     """
+    bare = text.strip()
+    if bare[:1] in ("{", "[") and bare[-1:] in ("}", "]"):  # nearly all answers are nothing but JSON
+        value = _loads(bare)
+        if value is not None:
+            return [value]
     values = (_value(body) for body in _outermost(text))
     return [value for value in values if value is not None]
 
@@ -111,6 +116,8 @@ def finite(value: object) -> float | None:
     >>> finite("1.5"), finite(True), finite(float("nan")), finite([1])
     (1.5, None, None, None)
     """
+    if type(value) is float:
+        return value if math.isfinite(value) else None
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     if isinstance(value, str) and not _NUMBER.fullmatch(value):

@@ -30,8 +30,7 @@ def judge_all(
 
 def _answer(response: Response, reading: Reading) -> tuple[str, str]:
     """The text that is shown to the judge, and why there is none."""
-    reason = reading.problem(response)
-    if reason:
-        return "", reason
-    text = reading.texts(response)[0]
-    return (text, "") if len(text) <= MAX_ANSWER_CHARS else ("", f"answer longer than {MAX_ANSWER_CHARS} characters")
+    texts, reason = reading.find(response)
+    if texts and len(texts[0]) > MAX_ANSWER_CHARS:
+        return "", f"answer longer than {MAX_ANSWER_CHARS} characters"
+    return (texts[0] if texts else ""), reason

@@ -6,7 +6,7 @@ Every scan here is linear in the text, because a degenerate policy writes floods
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from easyvideor1.rewards.folding import DASHES, fold, one_width, visible
 
@@ -18,8 +18,7 @@ MAX_LONG_CHARS = 65_536
 _TAG = re.compile(r"<(/?)(answer|think)>", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """The parts of a response text."""
 
     text: str
@@ -68,6 +67,11 @@ def read_response(text: str) -> Response:
     >>> read_response("<think>Is it <answer>A</answer>?</think><answer>B</answer>").answers
     ('B',)
     """
+    if text.count("<") == 4 and text.startswith("<think>"):
+        thought = text.find("</think>")
+        start, end = text.find("<answer>", thought), text.find("</answer>", thought)
+        if 0 < thought < start < end:  # as it was asked for, and no other tag
+            return Response(text, (text[start + len("<answer>") : end],), thought + len("</think>"))
     tags = [(match[0].lower(), match) for match in _TAG.finditer(text)]
     after = max((index for index, (tag, _) in enumerate(tags) if tag == "</think>"), default=-1)
     answers, opened_at = [], -1
@@ -92,7 +96,6 @@ _FRACTIONS = {
     "\u2153": "1/3", "\u2154": "2/3", "\u2155": "1/5", "\u2156": "2/5", "\u2157": "3/5", "\u2158": "4/5",
     "\u2159": "1/6", "\u215a": "5/6", "\u215b": "1/8", "\u215c": "3/8", "\u215d": "5/8", "\u215e": "7/8",
 }  # fmt: skip
-_COATS = re.compile(r"[$\\*`]|__")
 _BOLD = re.compile(r"(?<![A-Za-z0-9)\]}])\*\*|\*\*(?![A-Za-z0-9(\[{-])|__")
 """Two stars between two operands are a power: 2**10."""
 _FENCE = re.compile(r"\s*```[A-Za-z0-9_+-]*[ \t]*\n?")
@@ -105,7 +108,7 @@ def plain(text: str) -> str:
     ('B', '7', '5 m^2')
     """
     if text.isascii():
-        if not _COATS.search(text):
+        if not ("$" in text or "\\" in text or "*" in text or "`" in text or "__" in text):
             return text.strip()  # the commonest answers wear nothing
     else:
         text = _SUPERSCRIPT_RUN.sub(lambda match: "^" + match[0].translate(_SUPERSCRIPTS), visible(text))

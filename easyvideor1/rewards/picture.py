@@ -17,9 +17,9 @@ from rapidfuzz.distance import Indel
 from easyvideor1.rewards.svg import Drawing, UnreadableSvgError
 from easyvideor1.rewards.words import printed_words
 
-SIZE = 256
+SIZE = 192
 """Side of the square canvas in pixels, whatever size a drawing claims."""
-MARGIN = 8
+MARGIN = 6
 """White pixels around the canvas, so that a full background has an edge."""
 COLOUR_SHARE, EDGE_SHARE = 0.6, 0.4
 BACKGROUND_SHARE = 0.8
@@ -32,13 +32,27 @@ TEXT_SHARE = 0.25
 """For the words of a drawing that has any: in pixels two words differ little, and some scripts have no letters here."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Picture:
     """What a drawing shows."""
 
     pixels: np.ndarray
-    """float32 [H, W, 3] in [0, 1] on white, H = W = SIZE + 2 * MARGIN."""
+    """int16 [SIZE, SIZE, 3], 0 to 255, on white."""
+    edges: np.ndarray
+    """int16 [H, W]: strength of the edges of the blurred picture with MARGIN white pixels around it."""
+    background: np.ndarray
+    """int16 [3]: the colour of most pixels; white where no colour has a large share, as in a gradient."""
     words: tuple[str, ...]
+
+    @property
+    def drawn_frac(self) -> float:
+        """Share of the pixels that are not background."""
+        return float((self.pixels != self.background).any(axis=2).mean())
+
+    @property
+    def dark_frac(self) -> float:
+        """How far the mean pixel is from white."""
+        return 1.0 - float(self.pixels.mean()) / 255
 
 
 def paint(drawing: Drawing) -> Picture:
@@ -52,9 +66,27 @@ def paint(drawing: Drawing) -> Picture:
     except ValueError as error:
         raise UnreadableSvgError(f"not drawn: {error}") from None
     canvas = Image.open(io.BytesIO(png)).convert("RGB")
-    framed = Image.new("RGB", (SIZE + 2 * MARGIN, SIZE + 2 * MARGIN), "white")
-    framed.paste(canvas, (MARGIN, MARGIN))
-    return Picture(np.asarray(framed, dtype=np.float32) / 255, tuple(printed_words(drawing.texts)))
+    return Picture(
+        np.asarray(canvas, dtype=np.int16), _edges(canvas), _background(canvas), tuple(printed_words(drawing.texts))
+    )
+
+
+def _edges(canvas: Image.Image) -> np.ndarray:
+    """Of a blurred picture, so that a shift by a pixel or two hardly matters."""
+    framed = Image.new("L", (SIZE + 2 * MARGIN, SIZE + 2 * MARGIN), "white")
+    edges = np.zeros((SIZE + 2 * MARGIN - 1,) * 2, dtype=np.int16)
+    for band in canvas.split():
+        framed.paste(band, (MARGIN, MARGIN))
+        blurred = np.asarray(framed.filter(ImageFilter.BoxBlur(2)), dtype=np.int16)
+        edges += np.abs(blurred[:-1, 1:] - blurred[:-1, :-1]) + np.abs(blurred[1:, :-1] - blurred[:-1, :-1])
+    return edges
+
+
+def _background(canvas: Image.Image) -> np.ndarray:
+    counted = canvas.getcolors(maxcolors=SIZE * SIZE)
+    assert counted is not None
+    count, colour = max(counted)
+    return np.array(colour if count >= BACKGROUND_FRAC * SIZE * SIZE else (255, 255, 255), dtype=np.int16)
 
 
 @functools.cache
@@ -81,46 +113,25 @@ def likeness(picture: Picture, gold: Picture) -> float:
     nothing. The paper is white, and for a gold that shows something on a background also the background's colour, so
     that a right background alone does not hide wrong objects.
     """
-    white = np.ones(3, dtype=np.float32)
-    background = _commonest(gold.pixels)
-    drawn_frac = float((_inside(gold.pixels) != background).any(axis=2).mean())
-    share = BACKGROUND_SHARE * min(1.0, drawn_frac / MUCH_DRAWN_FRAC)
-    inside, gold_inside = _inside(picture.pixels), _inside(gold.pixels)
-    colour = (1 - share) * _agreement(inside, gold_inside, white)
-    colour += share * _agreement(inside, gold_inside, background)
-    edges, gold_edges = _edges(picture.pixels), _edges(gold.pixels)
-    edge = _agreement(edges, gold_edges, np.zeros(1, dtype=np.float32))
-    value = float(min(1.0, max(0.0, COLOUR_SHARE * colour + EDGE_SHARE * edge)))
+    share = BACKGROUND_SHARE * min(1.0, gold.drawn_frac / MUCH_DRAWN_FRAC)
+    difference = _total(picture.pixels - gold.pixels)
+    colour = 0.0
+    for weight, paper in ((1 - share, _WHITE), (share, gold.background)):
+        ink = _total(picture.pixels - paper) + _total(gold.pixels - paper)
+        colour += weight * (1.0 - difference / ink if difference else 1.0)
+    edge_difference = _total(picture.edges - gold.edges)
+    edge = 1.0 - edge_difference / (_total(picture.edges) + _total(gold.edges)) if edge_difference else 1.0
+    value = min(1.0, max(0.0, COLOUR_SHARE * colour + EDGE_SHARE * edge))
     return _with_words(value, picture.words, gold.words) if gold.words else value
+
+
+_WHITE = np.full(3, 255, dtype=np.int16)
+
+
+def _total(differences: np.ndarray) -> float:
+    """The sum of the sizes of differences."""
+    return float(np.abs(differences).sum(dtype=np.int64))
 
 
 def _with_words(value: float, words: Sequence[str], gold: Sequence[str]) -> float:
     return (1 - TEXT_SHARE) * value + TEXT_SHARE * value * Indel.normalized_similarity(words, gold)
-
-
-def _agreement(picture: np.ndarray, gold: np.ndarray, paper: np.ndarray) -> float:
-    ink = float(np.abs(picture - paper).sum() + np.abs(gold - paper).sum())
-    difference = float(np.abs(picture - gold).sum())
-    return 1.0 if difference == 0 else 1.0 - difference / ink
-
-
-def _inside(picture: np.ndarray) -> np.ndarray:
-    return picture[MARGIN:-MARGIN, MARGIN:-MARGIN]
-
-
-def _commonest(picture: np.ndarray) -> np.ndarray:
-    """The colour of most pixels; white where no colour has a large share, as in a gradient."""
-    inside = Image.fromarray(np.rint(_inside(picture) * 255).astype(np.uint8))
-    counted = inside.getcolors(maxcolors=SIZE * SIZE)
-    assert counted is not None
-    count, colour = max(counted)
-    is_background = count >= BACKGROUND_FRAC * SIZE * SIZE
-    return np.array(colour if is_background else (255, 255, 255), dtype=np.float32) / 255
-
-
-def _edges(picture: np.ndarray) -> np.ndarray:
-    """float32 [H, W, 1]: strength of the edges of a blurred picture; a shift by a pixel or two hardly matters."""
-    blurred = Image.fromarray(np.rint(picture * 255).astype(np.uint8)).filter(ImageFilter.BoxBlur(2))
-    pixels = np.asarray(blurred, dtype=np.float32) / 255
-    across, down = np.abs(np.diff(pixels, axis=1)), np.abs(np.diff(pixels, axis=0))
-    return (across[:-1] + down[:, :-1]).sum(axis=2, keepdims=True)

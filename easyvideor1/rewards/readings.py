@@ -17,51 +17,48 @@ MAX_STATED = 20
 """Statements looked at, the last ones; a text with more of them is a flood."""
 
 
+Found = tuple[Sequence[str], str]
+"""The texts that may hold the answer, the likeliest first; and why there are none, "" where there are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """Where to look for the answer."""
 
     name: str
-    texts: Callable[[Response], Sequence[str]]
-    """The texts that may hold the answer, the likeliest first."""
-    problem: Callable[[Response], str]
-    """Why no text of a response can hold the answer; "" where one can."""
+    find: Callable[[Response], Found]
     is_prose: bool
     """Where none of the texts is an answer, it may stand somewhere in the last of them."""
 
 
-def _tagged(response: Response) -> Sequence[str]:
-    return () if response.answer is None else (response.answer,)
-
-
-def _tag_problem(response: Response) -> str:
+def _tagged(response: Response) -> Found:
     if not response.answers:
-        return "no complete answer block after the thinking"
-    if response.answer is None:
-        return "answer blocks contradict each other"
-    return "" if response.answer.strip() else "the answer block is empty"
+        return (), "no complete answer block after the thinking"
+    if response.is_contradictory:
+        return (), "answer blocks contradict each other"
+    text = response.answers[-1]
+    return ((), "the answer block is empty") if not text or text.isspace() else ((text,), "")
 
 
-def _concluded(response: Response) -> Sequence[str]:
+def _concluded(response: Response) -> Found:
     """The last answer block, else the text after the thinking; and in there the last boxed or stated answer."""
     body = (response.answers[-1] if response.answers else response.conclusion)[-MAX_LONG_CHARS:]
+    if not body.strip():
+        return (), "nothing after the thinking"
     stated = stated_answers(body)
-    return (body, *stated, body) if response.answers else (*stated, body)
+    return ((body, *stated, body) if response.answers else (*stated, body)), ""
 
 
-def _whole(response: Response) -> Sequence[str]:
-    return (response.conclusion.strip(),)
+def _whole(response: Response) -> Found:
+    text = response.conclusion.strip()
+    return ((text,), "") if text else ((), "nothing after the thinking")
 
 
-def _text_problem(response: Response) -> str:
-    return "" if response.conclusion.strip() else "nothing after the thinking"
-
-
-TAGS = Reading("tags", _tagged, _tag_problem, is_prose=False)
+TAGS = Reading("tags", _tagged, is_prose=False)
 """The one answer block after the thinking, as training asks for it."""
-CONCLUSION = Reading("conclusion", _concluded, _text_problem, is_prose=True)
+CONCLUSION = Reading("conclusion", _concluded, is_prose=True)
 """The last tagged, boxed or stated answer after the thinking, then what the task finds in the text (a lone letter)."""
-WHOLE = Reading("whole", _whole, _text_problem, is_prose=False)
+WHOLE = Reading("whole", _whole, is_prose=False)
 """Everything after the thinking."""
 READINGS = {reading.name: reading for reading in (TAGS, CONCLUSION, WHOLE)}
 

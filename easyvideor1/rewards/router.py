@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from easyvideor1.errors import DataError, JobError, UsageError
 from easyvideor1.rewards.own_code import call
@@ -52,8 +52,7 @@ TASKS: dict[str, Task] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(NamedTuple):
     """The accuracy of a response, before the parts that do not depend on its problem type."""
 
     accuracy: float
@@ -61,7 +60,7 @@ class Judged:
     """What was read out of the response; None for nothing."""
     reason: str = ""
     """Why nothing was."""
-    parts: Mapping[str, float] = field(default_factory=dict)
+    parts: Mapping[str, float] = MappingProxyType({})
     """Further parts, of a reward of the user's."""
 
 
@@ -151,10 +150,7 @@ def _by_task(sample: Sample, response: Response, reading: Reading, *, only_quick
     """Judged by the built-in task; None where that is not quick and only quick judgements are asked for."""
     task = task_of(sample)
     gold = _gold(sample, task)
-    reason = reading.problem(response)
-    answer = None
-    if not reason:
-        answer, reason = _read(sample, response, task, reading)
+    answer, reason = _read(sample, response, task, reading)
     if answer is None:
         return Judged(0.0, None, reason)
     measure = task.quick_accuracy if only_quickly and task.quick_accuracy else task.accuracy
@@ -168,8 +164,7 @@ def _by_task(sample: Sample, response: Response, reading: Reading, *, only_quick
 
 def _read(sample: Sample, response: Response, task: Task, reading: Reading) -> tuple[Any, str]:
     """The answer of a response, and why there is none."""
-    texts = reading.texts(response)
-    reason = f"no single answer of the right kind in the {'answer block' if reading is TAGS else 'response'}"
+    texts, reason = reading.find(response)
     for text in texts:
         if len(text) > task.max_chars:
             reason = f"answer longer than {task.max_chars} characters"
@@ -178,8 +173,13 @@ def _read(sample: Sample, response: Response, task: Task, reading: Reading) -> t
         if answer is not None:
             return answer, ""
     if reading.is_prose and task.read_prose and texts and len(texts[-1]) <= task.max_chars:
-        return task.read_prose(sample, texts[-1]), reason
-    return None, reason
+        answer = task.read_prose(sample, texts[-1])
+        if answer is not None:
+            return answer, ""
+    return None, reason or f"no single answer of the right kind in the {_PLACES.get(reading.name, 'response')}"
+
+
+_PLACES = {"tags": "answer block"}
 
 
 MAX_GOLDS = 256
@@ -239,6 +239,12 @@ def is_checked_quickly(sample: Sample) -> bool:
         return True
     task = task_of(sample)
     return not task.is_heavy or task.is_quick(sample.gold)
+
+
+def can_be_interrupted(sample: Sample, text: str | None) -> bool:
+    """True where judging a response is Python code, or compiled code that soon ends."""
+    task = task_of(sample)
+    return not task.is_compiled or (task.is_tame(text or "") and task.is_tame(sample.gold))
 
 
 def runs_own_code(sample: Sample) -> bool:

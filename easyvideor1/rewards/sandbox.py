@@ -20,16 +20,16 @@ def sandbox_reward(command: Sequence[str], *, timeout_s: float) -> Callable[[Sam
 
     def reward(sample: Sample, text: str) -> Score:
         response = read_response(text)
-        reason = TAGS.problem(response)
-        if response.answer is not None and len(response.answer) > MAX_LONG_CHARS:
+        texts, reason = TAGS.find(response)
+        if texts and len(texts[0]) > MAX_LONG_CHARS:
             reason = f"answer longer than {MAX_LONG_CHARS} characters"
-        if reason or response.answer is None:
+        if reason:
             return Score(value=0.0, reason=reason)
         request = {
             "id": sample.id,
             "problem": sample.problem,
             "answer": sample.gold,
-            "code": code_in(response.answer),
+            "code": code_in(texts[0]),
             "extra": dict(sample.extra),
         }
         try:

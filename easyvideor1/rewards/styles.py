@@ -25,6 +25,10 @@ class Sheet:
     def __init__(self) -> None:
         self._rules: list[tuple[frozenset[str], dict[str, str]]] = []
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._rules
+
     def add(self, text: str) -> None:
         """Read a style sheet; later rules come after earlier ones."""
         text = _AT_BLOCK.sub("", _COMMENT.sub("", text))
@@ -62,6 +66,8 @@ def declarations(text: str) -> dict[str, str]:
 
 def hides(style: Declarations) -> bool:
     """True where declarations make an element invisible with all that is in it."""
+    if not style:
+        return False
     if style.get("display") == "none" or style.get("visibility") in ("hidden", "collapse"):
         return True
     if any(_ZERO.fullmatch(style[name]) for name in ("opacity", "font-size") if style.get(name)):

@@ -29,6 +29,10 @@ class Task:
     """True: may take long or much memory on a hostile answer, and then runs in a killable process."""
     is_quick: Callable[[str], bool] = lambda text: True
     """Of a heavy type: texts, of golds and answers, that are read in a few milliseconds whatever they are."""
+    is_compiled: bool = False
+    """Of a heavy type: compiled code reads it, which cannot be interrupted and may crash."""
+    is_tame: Callable[[str], bool] = lambda text: False
+    """Of a compiled type: texts that a worker can read without a process of their own."""
     quick_accuracy: Callable[[Any, Any], float | None] | None = None
     """Of a heavy type: the accuracy where it costs as little; None where only `accuracy` can tell. None: `accuracy`
     itself is quick."""

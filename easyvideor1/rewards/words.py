@@ -45,8 +45,9 @@ def printed_words(text: str) -> list[str]:
     (['gate', '5/', '\u51fa', '\u53e3'], ["it's", 'x\u00b2'])
     """
     text = one_width(visible(text)).casefold()
-    if not text.isascii():
-        text = text.translate(QUOTES).translate(DASHES)
+    if text.isascii():
+        return text.split()
+    text = text.translate(QUOTES).translate(DASHES)
     return _SINGLE.sub(lambda match: f" {match[0]} ", text).split()
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from easyvideor1.errors import DataError, JobDied, JobError, JobOutOfMemory, JobTimeout
-from easyvideor1.rewards.child import in_child
+from easyvideor1.rewards.child import in_child, in_time
 
 
 def test_a_result_comes_back_however_long_it_is():
@@ -41,6 +41,25 @@ def test_errors_cross_over_as_what_they_are():
         in_child(lambda: fail(KeyError("x")), limit_s=60)
     with pytest.raises(JobOutOfMemory):
         in_child(greedy, limit_s=60)
+
+
+def test_python_code_that_never_ends_is_interrupted():
+    assert in_time(lambda: 5, limit_s=60) == 5
+    for _ in range(3):
+        with pytest.raises(JobTimeout, match=r"not done within 0\.1 s"):
+            in_time(forever, limit_s=0.1)
+    with pytest.raises(KeyError):
+        in_time(lambda: fail(KeyError("x")), limit_s=60)
+    with pytest.raises(JobTimeout):
+        in_time(stubborn, limit_s=0.1)
+
+
+def stubborn() -> None:
+    while True:
+        try:
+            forever()
+        except Exception:  # an interruption is none
+            continue
 
 
 def fail(error: Exception) -> None:

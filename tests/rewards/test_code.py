@@ -10,7 +10,7 @@ import pytest
 
 from easyvideor1.errors import DataError
 from easyvideor1.rewards.html import read_html
-from easyvideor1.rewards.picture import MARGIN, SIZE, paint
+from easyvideor1.rewards.picture import SIZE, paint
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.rewards.router import check, score
 from easyvideor1.rewards.svg import UnreadableSvgError, read_svg
@@ -184,13 +184,14 @@ def test_absurd_numbers_are_harmless(value):
 
 def test_painted_pixels_are_where_the_numbers_say():
     picture = paint(read_svg('<svg viewBox="0 0 2 1"><rect x="1" width="1" height="1" fill="blue"/></svg>')).pixels
-    assert picture.shape == (SIZE + 2 * MARGIN,) * 2 + (3,)
-    blue = np.all(picture == [0, 0, 1], axis=2)
+    assert picture.shape == (SIZE, SIZE, 3)
+    blue = np.all(picture == [0, 0, 255], axis=2)
     rows, columns = np.nonzero(blue)
     half = SIZE // 2
     # Twice as wide as high: the lower and upper quarters of the square canvas stay white.
-    assert (rows.min(), rows.max()) == pytest.approx((MARGIN + half // 2, MARGIN + half + half // 2), abs=1)
-    assert (columns.min(), columns.max()) == pytest.approx((MARGIN + half, MARGIN + SIZE - 1), abs=1)
+    assert (rows.min(), rows.max()) == pytest.approx((half // 2, half + half // 2), abs=1)
+    assert (columns.min(), columns.max()) == pytest.approx((half, SIZE - 1), abs=1)
+    assert np.all(picture[~blue] == 255)
 
 
 PAGE = (

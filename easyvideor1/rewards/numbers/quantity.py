@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from easyvideor1.rewards.numbers import rest
 from easyvideor1.rewards.numbers.scan import Numeral, TornNumberError, normalized, numerals, ratio
-from easyvideor1.rewards.numbers.units import BARE, CURRENCY_SIGNS, Unit, factor, read_unit
+from easyvideor1.rewards.numbers.units import BARE, CURRENCY_SIGNS, Unit, factor, known, read_unit
 
 MAX_NUMERALS = 50
 """A text that names numbers more often names no single one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(NamedTuple):
     """A finite number as it was written; a percent is its ratio."""
 
     num: int
@@ -39,6 +38,9 @@ class Number:
 _SIMPLE = re.compile(r"\s*+(-?)(\d{1,15}(?:\.\d{1,15})?|\d{1,3}(?:,\d{3}){1,4})\s*+")
 
 
+_MEASURED = re.compile(r"\s*+(-?)(\d{1,15}(?:\.\d{1,15})?)\s?([a-z]+)\s*+")
+
+
 def read_number(text: str) -> Number | None:
     """The number an answer names; None where it names none, several different ones, or something not finite.
 
@@ -53,6 +55,11 @@ def read_number(text: str) -> Number | None:
     if simple:  # most answers, and nearly all golds
         num, den, decimals = ratio(simple[2])
         return Number(-num if simple[1] else num, den, decimals == 0, decimals=decimals)
+    measured = _MEASURED.fullmatch(text)
+    unit = known(measured[3]) if measured else None
+    if measured and unit:
+        num, den, decimals = ratio(measured[2])
+        return Number(-num if measured[1] else num, den, decimals == 0, decimals=decimals, unit=unit)
     return _read(normalized(text))
 
 

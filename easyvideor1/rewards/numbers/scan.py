@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from easyvideor1.rewards.numbers.words import PARTS, SCALES, spell_out
 from easyvideor1.rewards.parse import plain
@@ -14,8 +14,7 @@ MAX_EXPONENT = 400
 """Beyond it no float is finite."""
 
 
-@dataclass(frozen=True, slots=True)
-class Numeral:
+class Numeral(NamedTuple):
     """A number as it stands in a text."""
 
     num: int
@@ -76,7 +75,6 @@ _LATEX = (
     (re.compile(r"\\\$"), "$"),
 )
 _PERCENT_WORD = re.compile(r"(?<=[\d ])(?:percent|per cent|pct)(?![a-z])")
-_SPACES = re.compile(r"\s++")
 
 
 def normalized(text: str) -> str:
@@ -99,7 +97,7 @@ def normalized(text: str) -> str:
     text = spell_out(text)
     if "per" in text or "pct" in text:
         text = _PERCENT_WORD.sub("%", text)
-    return _SPACES.sub(" ", text).strip()
+    return " ".join(text.split())
 
 
 _NOT_FINITE = re.compile(r"(?<![a-z])(?:nan|inf|infinity|infinite)(?![a-z])|\u221e|\\infty|\u65e0\u7a77")
@@ -111,7 +109,7 @@ def numerals(text: str) -> list[Numeral]:
     >>> [(numeral.num, numeral.den) for numeral in numerals("1 1/2 or 3%")]
     [(3, 2), (3, 100)]
     """
-    if _NOT_FINITE.search(text):
+    if ("inf" in text or "nan" in text or not text.isascii()) and _NOT_FINITE.search(text):
         raise TornNumberError
     return [_numeral(text, match) for match in _TOKEN.finditer(text) if not _is_inside_word(text, match.start())]
 

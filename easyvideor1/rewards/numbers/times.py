@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ _UNIT_WORD = re.compile("\\s?([a-z]+|\u5c0f\u65f6|\u5206\u949f|\u5206|\u79d2\u94
 _MINUTES = {"m": "min"}
 """Here it is no metre."""
 MAX_TIMES = 50
+MAX_KEY_CHARS = 40
 _SPLIT = (
     (re.compile(r"(?<=\d)([hms]|min|sec)(?=\d)"), r"\1 "),  # 1m5s
     (re.compile(r"(?<![a-z])to(?=\d)|(?<=\d)to(?![a-z])|\s?(?:-->|->|=>)\s?"), " to "),
@@ -40,7 +42,9 @@ def read_interval(text: str) -> Interval | None:
     >>> read_interval("from 12.3s to 15s"), read_interval('{"time": ["00:10", "1:20"]}'), read_interval("10 or so")
     ((12.3, 15.0), (10.0, 80.0), None)
     """
-    text = _LATEX_TEXT.sub(r" \1 ", plain(text))
+    text = plain(text)
+    if "\\" in text:
+        text = _LATEX_TEXT.sub(r" \1 ", text)
     values = json_values(text)
     found = {span for span in map(span_of, values) if span is not None}
     if found or "{" in text:
@@ -48,6 +52,8 @@ def read_interval(text: str) -> Interval | None:
     return _from_words(text)
 
 
+_ASKED_FOR = frozenset({"time", "boxes"})
+"""The keys of the form that prompts ask for."""
 _SPAN_KEYS = frozenset(
     [
         "time",
@@ -111,8 +117,11 @@ _KEY_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d?|\d+")
 def span_of(value: Any) -> Interval | None:
     """The span in a JSON value: a pair, one nested pair, or an object with a time key or a start and an end."""
     if isinstance(value, dict):
-        keys = {tuple(word.lower() for word in _KEY_WORD.findall(str(key))): item for key, item in value.items()}
-        start, end = _edge(keys, _START, _END), _edge(keys, _END, _START)
+        if "time" in value and _ASKED_FOR.issuperset(value):
+            return span_of(value["time"])
+        keys = {_words_of(str(key)[:MAX_KEY_CHARS]): item for key, item in value.items()}
+        start = _edge(keys, _START, _END)
+        end = None if start is None else _edge(keys, _END, _START)
         if start is not None and end is not None:
             return _ordered(_seconds(start), _seconds(end))
         spans = [item for words, item in keys.items() if _names_a_span(words)]
@@ -124,6 +133,12 @@ def span_of(value: Any) -> Interval | None:
     return _from_words(value) if isinstance(value, str) else None
 
 
+@functools.lru_cache(maxsize=1024)
+def _words_of(key: str) -> tuple[str, ...]:
+    return tuple(word.lower() for word in _KEY_WORD.findall(key))
+
+
+@functools.lru_cache(maxsize=1024)
 def _names_a_span(words: tuple[str, ...]) -> bool:
     """True for keys such as "time", "relevant_windows", "time_range", "answer"."""
     return bool(words) and words[-1] in _SPAN_KEYS and (_SPAN_KEYS | _ABOUT_SPANS).issuperset(words)
@@ -131,14 +146,14 @@ def _names_a_span(words: tuple[str, ...]) -> bool:
 
 def _edge(keys: dict[tuple[str, ...], Any], names: frozenset[str], others: frozenset[str]) -> Any:
     """The value under a key such as "start", "t_start", "time_start" or "start seconds"; frames are no seconds."""
-    found = [
-        item
-        for words, item in keys.items()
-        if len(names.intersection(words)) == 1
-        and not others.intersection(words)
-        and (names | _EDGE_WORDS).issuperset(words)
-    ]
+    found = [item for words, item in keys.items() if _is_edge(words, names, others)]
     return found[0] if len(found) == 1 else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_edge(words: tuple[str, ...], names: frozenset[str], others: frozenset[str]) -> bool:
+    is_named = len(names.intersection(words)) == 1 and not others.intersection(words)
+    return is_named and (names | _EDGE_WORDS).issuperset(words)
 
 
 def _ordered(start: float | None, end: float | None) -> Interval | None:

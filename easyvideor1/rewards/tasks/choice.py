@@ -72,21 +72,42 @@ def read_choice(text: str, labels: dict[str, str], *, numbered: bool = False) ->
     text = plain(text)
     in_json = _IN_JSON.match(text)
     text = in_json[1] if in_json else text
-    letter = _whole(text, labels, numbered)
-    if letter is None:
-        phrase = ANSWER_LEAD.match(text)
-        rest = plain(text[phrase.end() :]) if phrase else text
-        letter = _whole(rest, labels, numbered) or _beside_text(rest, labels)
-        if letter is None and not _DENIED.search(text):
-            letter = _explained(rest, labels) or _named(text, labels)
+    letter = _read(text, labels, numbered)
     return letter if letter and letter in (labels or string.ascii_uppercase) else None
 
 
-def _whole(text: str, labels: dict[str, str], numbered: bool) -> str | None:
-    """The whole text is one decorated letter, one option's text, or the place of an option."""
+def _read(text: str, labels: dict[str, str], numbered: bool) -> str | None:
+    """The letter, from the plainest forms on; the dear ones, which look at every option, come last."""
+    phrase = ANSWER_LEAD.match(text)
+    rest = plain(text[phrase.end() :]) if phrase else text
+    letter = _lone(text) or (_lone(rest) if phrase else None) or _labelled_text(text, labels)
+    if letter is None:
+        letter = _option_of(text, labels, numbered)
+    place = _PLACE.match(text)
+    if letter is None and not (place and place["word"]):
+        letter = (_option_of(rest, labels, numbered) if phrase else None) or _beside_text(rest, labels)
+        if letter is None and not _DENIED.search(text):
+            letter = _explained(rest, labels) or _named(text, labels)
+    return letter
+
+
+def _lone(text: str) -> str | None:
+    """The whole text is one decorated letter."""
     lone = _LONE.match(text) or _LABELLED.match(text)
-    if lone:
-        return lone[1].upper()
+    return lone[1].upper() if lone else None
+
+
+_LABEL = re.compile(r"[(\[]?([A-Z])(?:[)\]]|[.:](?![A-Za-z0-9]))")
+
+
+def _labelled_text(text: str, labels: dict[str, str]) -> str | None:
+    """A letter with a mark, and its own option's text: "B. a blue bicycle"."""
+    label = _LABEL.match(text)
+    return label[1] if label and _is_text_of(text[label.end() :], label[1], labels) else None
+
+
+def _option_of(text: str, labels: dict[str, str], numbered: bool) -> str | None:
+    """The whole text is one option's text, or the place of an option."""
     folded = fold(text)
     same = [letter for letter, option in labels.items() if folded and fold(option) == folded]
     return same[0] if len(same) == 1 else None if same else _by_place(text, labels, numbered)
@@ -208,6 +229,19 @@ def _holds(labels: dict[str, str], outer: str, inner: str) -> bool:
     return outer != inner and f" {fold(labels[inner])} " in f" {fold(labels[outer])} "
 
 
+def lone_letter(text: str, num_options: int) -> str | None:
+    """The letter that a whole text is, with marks around it or without; None for a text that is more than that.
+
+    >>> lone_letter("(B)", 4), lone_letter("a", 0), lone_letter("E", 4), lone_letter("B or C", 4)
+    ('B', 'A', None, None)
+    """
+    lone = _LONE.match(text)
+    if lone is None:
+        return None
+    letter = lone[1].upper()
+    return letter if not num_options or ord(letter) - ord("A") < num_options else None
+
+
 @functools.lru_cache(maxsize=8192)
 def _read_short(text: str, options: tuple[str, ...]) -> str | None:
     """`read_choice` remembered: golds, and most answers, come many times."""
@@ -216,11 +250,10 @@ def _read_short(text: str, options: tuple[str, ...]) -> str | None:
 
 def _read_answer(sample: Sample, text: str) -> str | None:
     text = text.strip()
-    if len(text) == 1 and not sample.options:
-        return text.upper() if text in string.ascii_letters else None
-    if len(text) <= SHORT_CHARS:
-        return _read_short(text, sample.options)
-    return read_choice(text, option_labels(sample.options), numbered=are_numbered(sample.options))
+    if len(text) > SHORT_CHARS:
+        return read_choice(text, option_labels(sample.options), numbered=are_numbered(sample.options))
+    # Most answers are a letter, whose option need not be looked at.
+    return lone_letter(text, len(sample.options)) or _read_short(text, sample.options)
 
 
 def _read_gold(sample: Sample) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from easyvideor1.rewards.measures import mean_relative_accuracy
 from easyvideor1.rewards.numbers.quantity import Number, comparable, read_number, same_number
+from easyvideor1.rewards.numbers.units import BARE
 from easyvideor1.rewards.task import Task, bad_gold
 from easyvideor1.types import Sample
 
@@ -27,6 +28,8 @@ NUMERICAL = Task(
 
 
 def _relative_accuracy(answer: Number, gold: Number) -> float:
+    if answer.unit is gold.unit is BARE and not (answer.is_percent or gold.is_percent):
+        return mean_relative_accuracy(answer.num * gold.den, gold.num * answer.den)  # exact, and the same share
     values = comparable(answer, gold)
     return 0.0 if values is None else mean_relative_accuracy(*values)
 

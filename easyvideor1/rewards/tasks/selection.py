@@ -70,7 +70,14 @@ def _without_joint(part: str) -> str:
     return re.sub(r"[\s,;]*(?:(?<![A-Za-z])and)?[\s,;]*\Z", "", part)
 
 
+_LETTERS = re.compile(r"\s*[A-Z](?:\s?,\s?[A-Z])*\s*")
+
+
 def _read(sample: Sample, text: str) -> Letters | None:
+    if _LETTERS.fullmatch(text):  # most answers, whose options need not be looked at
+        letters = frozenset(text.replace(",", "").replace(" ", "").strip())
+        places = [ord(letter) - ord("A") for letter in letters]
+        return None if sample.options and max(places) >= len(sample.options) else letters
     return read_letters(text, option_labels(sample.options), numbered=are_numbered(sample.options))
 
 

@@ -19,7 +19,8 @@ from easyvideor1.types import Sample
 
 
 def _area(box: Box) -> float:
-    return max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])
+    left, top, right, bottom = box
+    return (right - left) * (bottom - top) if left < right and top < bottom else 0.0
 
 
 def _gold_box(sample: Sample) -> Box:
