@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -225,13 +225,15 @@ class RewardConfig:
     overlong_buffer_tokens: int = 0
     """The last tokens before rollout.max_response_tokens over which the part "overlong" falls from 0 to -1; 0: none."""
     rewards: Mapping[str, str] = field(default_factory=dict)
-    """Problem type -> "file.py:function": a reward of your own for that type."""
+    """Problem type -> "file.py:function": a reward of your own for that type; the path is relative to the recipe."""
     parts: Mapping[str, str] = field(default_factory=dict)
-    """Name -> "file.py:function": a part of your own in every score; `weights` says what it is worth."""
+    """Name -> "file.py:function": a part of your own in every score; `weights` says what it is worth. The path is
+    relative to the recipe."""
     workers: int = 2
     """Processes for answers that may take long to score (math, code, rewards of your own)."""
     deadline_s: float = 10.0
-    """Wall time one answer may take there; then it is unscored."""
+    """Wall time one answer may take there: then it is wrong, or unscored where code of yours judges it. A batch that
+    has lost much time this way gives the others less."""
     memory_mb: int = 2048
     """Address space of one such process."""
     sandbox: tuple[str, ...] = ()
@@ -258,6 +260,20 @@ class RewardConfig:
                 f"{self.weights.get('accuracy', 1.0):g}, so well-formed wrong answers would pay more than right ones; "
                 "give accuracy at least the weight of format"
             )
+
+    def found_from(self, folder: Path) -> RewardConfig:
+        """The same with the files of your own rewards looked for in a folder, that of the recipe.
+
+        A file that is not there stays as it is named, and is looked for in the working folder.
+        """
+
+        def found(places: Mapping[str, str]) -> dict[str, str]:
+            return {
+                name: str((folder / place).resolve()) if (folder / place.rpartition(":")[0]).is_file() else place
+                for name, place in places.items()
+            }
+
+        return replace(self, rewards=found(self.rewards), parts=found(self.parts))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -435,7 +451,7 @@ def load_config(recipe: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     config = build(RunConfig, apply_overrides(read_tree(path), overrides), where=str(path))
     if not config.data.train:
         raise UsageError(f"{path}: data.train names no file; give at least one, e.g. data.train='[{{path: a.jsonl}}]'")
-    return config
+    return replace(config, reward=config.reward.found_from(path.parent))
 
 
 def load_settings(recipe: str | Path | None, overrides: Sequence[str] = ()) -> Settings:
@@ -447,7 +463,8 @@ def load_settings(recipe: str | Path | None, overrides: Sequence[str] = ()) -> S
     if recipe is None:
         return build(Settings, apply_overrides({}, overrides), where="settings")
     path = recipe_path(recipe)
-    return build(Settings, apply_overrides(read_tree(path), overrides), where=str(path))
+    settings = build(Settings, apply_overrides(read_tree(path), overrides), where=str(path))
+    return replace(settings, reward=settings.reward.found_from(path.parent))
 
 
 def recipe_path(recipe: str | Path) -> Path:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 CANONICAL = (
     "multiple choice",
+    "multiple select",
     "numerical",
     "regression",
     "temporal grounding",
@@ -31,6 +32,16 @@ ALIASES = {
     "multichoice": "multiple choice",
     "mcq": "multiple choice",
     "mc": "multiple choice",
+    "multi select": "multiple select",
+    "multiselect": "multiple select",
+    "multiple selection": "multiple select",
+    "multiple answer": "multiple select",
+    "multiple answers": "multiple select",
+    "multi answer": "multiple select",
+    "multiple response": "multiple select",
+    "multiple correct": "multiple select",
+    "mcq multiple": "multiple select",
+    "mmcq": "multiple select",
     "number": "numerical",
     "numeric": "numerical",
     "counting": "numerical",
@@ -93,30 +104,47 @@ def canonical(name: str) -> str:
     return _BY_KEY.get(" ".join(folded.replace("-", " ").split()), folded)
 
 
-_LABEL = re.compile(r"\s*[(\[]?([A-Za-z])[)\].:]+\s*")
+_LABEL = re.compile(
+    r"\s*(?:(?P<word>option|choice|caption|sentence|statement|description|answer|response|candidate|image|video|\u9009\u9879)\s*)?"
+    r"[(\[{\u3010]?\s*(?P<letter>[A-Za-z]|\d{1,2})\s*(?:[)\]}\u3011][.:\u3001]?|(?:(?<=[A-Za-z])[.:\u3001]|[.:\u3001](?!\d))|(?(word)\s-\s|(?!)))+\s*",
+    re.IGNORECASE,
+)
+_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+"""Full-width forms of the ASCII characters -> these, place by place."""
 
 
 def option_labels(options: Sequence[str]) -> dict[str, str]:
     """Letter -> text of the options of a question, in order.
 
-    Options that all carry their own letters (in order from A) lose them; otherwise the position gives the letter, so
-    that a text like "A. Lincoln" is not torn apart.
+    Options that all carry their own labels in order (A. or (a), 1., "Caption A:", full-width ones) lose them; otherwise
+    the position gives the letter, so that a text like "A. Lincoln" is not torn apart.
 
     >>> option_labels(["A. red", "B. blue"]), option_labels(["red", "A. Lincoln"])
     ({'A': 'red', 'B': 'blue'}, {'A': 'red', 'B': 'A. Lincoln'})
+    >>> option_labels(["Caption 1: a cat", "Caption 2: a dog"])
+    {'A': 'a cat', 'B': 'a dog'}
     """
-    return dict(_labels(tuple(options)))
+    return dict(_labels(tuple(options))[0])
+
+
+def are_numbered(options: Sequence[str]) -> bool:
+    """True where the options carry the numbers 1, 2, .. as labels, so that "2" names the second.
+
+    >>> are_numbered(["1. red", "2. blue"]), are_numbered(["A. red", "B. blue"])
+    (True, False)
+    """
+    return _labels(tuple(options))[1]
 
 
 @functools.lru_cache(maxsize=8192)
-def _labels(options: tuple[str, ...]) -> dict[str, str]:
+def _labels(options: tuple[str, ...]) -> tuple[dict[str, str], bool]:
+    """The labels, and whether the options carry numbers as such."""
     letters = [chr(ord("A") + index) for index in range(len(options))]
-    matches = [_LABEL.match(option) for option in options]
-    is_labelled = all(
-        match and match[1].upper() == letter for match, letter in zip(matches, letters, strict=True)
-    ) and bool(options)
-    if is_labelled:
+    matches = [_LABEL.match(option if option.isascii() else option.translate(_FULL_WIDTH)) for option in options]
+    labels = [match["letter"].upper() if match else "" for match in matches]
+    is_numbered = bool(options) and labels == [str(number) for number in range(1, len(options) + 1)]
+    if options and (is_numbered or labels == letters):
         texts = [option[match.end() :] for option, match in zip(options, matches, strict=True) if match]
     else:
         texts = list(options)
-    return {letter: text.strip() for letter, text in zip(letters, texts, strict=True)}
+    return {letter: text.strip() for letter, text in zip(letters, texts, strict=True)}, is_numbered

@@ -1,169 +1,170 @@
 """How fast is the grader? `python -m perf.rewards`
 
-Judges the same responses by this project's rewards and by naive ones that follow the published rules (no spaces
-around tags in the whole response, first answer block, regular expressions, `json.loads`, Math-Verify with its own
-time-outs), by turns, on responses that both judge alike. The cheap types run in this process, math in the workers.
+Scores rows by this project's rewards and by naive ones that follow the published rules (no spaces around tags in the
+whole response, first answer block, then `float`, `json.loads`, a table of edits, a set of letters ..), by turns. Every
+row is another one: no question, answer or thought comes twice, so nothing is measured that was remembered. The times are
+CPU seconds of this process and of the workers. Mathematics is also measured against Math-Verify alone, on the same rows.
+
+What the naive rules get wrong is part of the comparison: the share of rows that both score alike is printed. Drawings
+have no naive rule that looks at them; theirs is the same renderer and the mean difference of pixels, with each gold
+answered by eight responses, as in training. Pages are compared by `html.parser` and `difflib`.
 
 The last line is JSON:
-    multiple_choice_per_s, grounding_per_s   scores per second of one process
-    math_per_s                               scores per second of two workers, warm
-    stall_s                                  how much later the last of 255 math answers is judged beside one that hangs
-    batch_stall_s                            how much later the whole batch returns, the hanging answer killed
-    *_ratio                                  rate here / rate of the naive reward, for the same rows
+    TYPE_per_s               scores per CPU second
+    TYPE_ratio               rate here / rate of the naive rule, for the same rows
+    math_library_ratio       rate here / rate of Math-Verify alone
+    math_open_per_s          the same for the rare golds that need algebra, in workers
+    hostile_s                wall time of a batch of 256 with 64 hostile answers on two workers
+    stall_s                  how much later the last of 255 math answers is judged beside one that hangs
+    batch_stall_s            how much later the whole batch returns, the hanging answer killed
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
-import re
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from easyvideor1.jobs.pool import Outcome
+from easyvideor1.rewards.grader import Heavy
 from easyvideor1.rewards.pool import RewardPool
-from easyvideor1.types import Sample
+from easyvideor1.rewards.workers import Workers
+from easyvideor1.types import Sample, Score
+from perf import naive_rewards as naive
+from perf.reward_rows import MAKERS, Row, honest_answers, hostile_answers, open_math
 
 ROUNDS = 5
+ROWS = 1000
+SLOW_ROWS = {"svg_code": 96, "html_code": 300}
 DEADLINE_S = 10.0
-OPTIONS = ("A. a red kettle", "B. a blue bicycle", "C. a grey cat", "D. an empty street")
-WORDS = (
-    "the",
-    "man",
-    "walks",
-    "to",
-    "a",
-    "red",
-    "boat",
-    "and",
-    "then",
-    "turns",
-    "left",
-    "near",
-    "the",
-    "tower",
-    "while",
-)
-MATH = (
-    ("\\frac{3}{4}", "0.75"), ("\\sqrt{12}", "2\\sqrt{3}"), ("9", "x = 9"), ("81", "3^{4}"), ("x^2+4x+4", "(x+2)^2"),
-    ("9", "8"), ("\\pi", "\\pi"), ("\\frac{\\pi}{3}", "\\pi/3"), ("2x", "2*x"), ("12", "12"), ("(1,2)", "(1, 2)"),
-    ("7", "-7"),
-)  # fmt: skip
 HANG = "import time\nfrom easyvideor1.types import Score\n\ndef hang(sample, text):\n    time.sleep(600)\n"
-
-Row = tuple[Sample, str]
 
 
 def main() -> None:
     rng = random.Random(0)
-    choices = [_row(rng, "multiple choice", "B", answer, OPTIONS) for answer in ("B", "C", "B.", "A") * 500]
-    spans = ('{"time": [12.0, 18.0]}', '{"time": [0, 5]}', '{"time": [10, 20]}', '{"time": [15, 25]}')
-    boxes = ('{"boxes": [10, 20, 30, 40]}', '{"boxes": [15, 20, 35, 40]}')
-    grounding = [_row(rng, "temporal grounding", '{"time": [10, 20]}', answer) for answer in spans * 250]
-    grounding += [_row(rng, "spatial grounding", '{"boxes": [10, 20, 30, 40]}', answer) for answer in boxes * 500]
-    algebra = [_row(rng, "math", gold, answer) for gold, answer in MATH * 22][:256]
+    result: dict[str, float] = {}
+    with RewardPool() as pool:
+        for name, make in MAKERS.items():
+            rows = [[make(rng, number) for number in range(SLOW_ROWS.get(name, ROWS))] for _ in range(ROUNDS)]
+            pool.score(rows[0][:8])
+            result |= _compared(name, pool, rows, naive.RULES[name])
+            if name == "math":
+                result |= _library(rows, result["math_per_s"])
+        result["math_open_per_s"] = _rate(pool, [open_math(rng) for _ in range(100)])
+        result["hostile_s"] = _hostile_s(pool, rng)
     with tempfile.TemporaryDirectory() as folder:
         own = Path(folder) / "hang.py"
         own.write_text(HANG)
-        with WatchedPool(rewards={"hanging": f"{own}:hang"}, deadline_s=DEADLINE_S) as pool:
-            pool.score(algebra[:8])
-            result = {
-                **_compared("multiple_choice", pool, choices, naive_choice),
-                **_compared("grounding", pool, grounding, naive_grounding),
-                **_compared("math", pool, algebra, naive_math),
-                **_stalls_s(pool, algebra),
-            }
+        with RewardPool(rewards={"hanging": f"{own}:hang"}, deadline_s=DEADLINE_S) as pool:
+            result |= _stalls_s(pool, [open_math(rng) for _ in range(255)])
     print(json.dumps({name: round(value, 3) for name, value in result.items()}))
 
 
-def _row(rng: random.Random, problem_type: str, gold: str, answer: str, options: Sequence[str] = ()) -> Row:
-    thought = " ".join(rng.choice(WORDS) for _ in range(120))
-    sample = Sample(id="s", problem_type=problem_type, problem="?", gold=gold, options=tuple(options))
-    return sample, f"<think>{thought}</think>\n<answer>{answer}</answer>"
-
-
-def _compared(name: str, pool: RewardPool, rows: Sequence[Row], naive: Callable[[str, str], float]) -> dict[str, float]:
-    """Rates of both, medians over rounds taken by turns."""
-    ours_s, naive_s = [], []
-    num_apart = 0
-    for _ in range(ROUNDS):
-        started = time.perf_counter()
+def _compared(
+    name: str, pool: RewardPool, rounds: Sequence[Sequence[Row]], rule: Callable[[str, Sample], float]
+) -> dict[str, float]:
+    """Rates of both, medians over rounds taken by turns, each with rows of its own."""
+    ours_s, naive_s, num_alike, num_rows = [], [], 0, 0
+    for rows in rounds:
+        started = _cpu_s(pool)
         scores = pool.score(rows)
-        ours_s.append(time.perf_counter() - started)
-        started = time.perf_counter()
-        values = [naive(text, sample.gold) for sample, text in rows]
-        naive_s.append(time.perf_counter() - started)
-        num_apart += sum(abs(score.value - value) > 1e-3 for score, value in zip(scores, values, strict=True))
-    rate, naive_rate = (len(rows) / statistics.median(times) for times in (ours_s, naive_s))
-    print(f"{name}: {rate:,.0f} per second, naive {naive_rate:,.0f}; {num_apart} of {len(rows) * ROUNDS} judged apart")
+        ours_s.append(_cpu_s(pool) - started)
+        started = time.process_time()
+        values = [rule(text, sample) for sample, text in rows]
+        naive_s.append(time.process_time() - started)
+        num_rows += len(rows)
+        num_alike += sum(
+            abs(score.parts["accuracy"] - value) < 1e-2 for score, value in zip(scores, values, strict=True)
+        )
+    rate, naive_rate = (len(rounds[0]) / statistics.median(times) for times in (ours_s, naive_s))
+    print(f"{name:28} {rate:9,.0f} per CPU second, naive {naive_rate:9,.0f}; {num_alike / num_rows:.0%} judged alike")
     return {f"{name}_per_s": rate, f"{name}_ratio": rate / naive_rate}
 
 
-class WatchedPool(RewardPool):
-    """A pool that remembers when a worker last handed in a result; a killed worker hands in none."""
+def _library(rounds: Sequence[Sequence[Row]], rate: float) -> dict[str, float]:
+    """Math-Verify alone on the answers, without tags and thoughts."""
+    seconds = []
+    for rows in rounds:
+        answers = [text.rpartition("<answer>")[2].removesuffix("</answer>") for _, text in rows]
+        started = time.process_time()
+        for (sample, _), answer in zip(rows, answers, strict=True):
+            naive.math_verify(answer, sample.gold)
+        seconds.append(time.process_time() - started)
+    library = len(rounds[0]) / statistics.median(seconds)
+    print(f"{'Math-Verify alone':28} {library:9,.0f} per CPU second")
+    return {"math_library_ratio": rate / library}
 
-    last_result_s = 0.0
 
-    def _note_time(self, wall_s: float, sample_id: str) -> None:
-        super()._note_time(wall_s, sample_id)
-        self.last_result_s = time.perf_counter()
+def _rate(pool: RewardPool, rows: Sequence[Row]) -> float:
+    pool.score(rows[:4])
+    started = _cpu_s(pool)
+    pool.score(rows)
+    return len(rows) / (_cpu_s(pool) - started)
 
 
-def _stalls_s(pool: WatchedPool, rows: Sequence[Row]) -> dict[str, float]:
+def _cpu_s(pool: RewardPool) -> float:
+    """CPU seconds of this process and of the workers of a pool, their forks included."""
+    ticks = 0
+    jobs = pool._workers._pool
+    for worker in jobs._workers if jobs else ():
+        fields = Path(f"/proc/{worker.pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += sum(map(int, fields[11:15]))  # its own in user and system mode, then those of its children
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _hostile_s(pool: RewardPool, rng: random.Random) -> float:
+    """A batch of 256 with 64 hostile answers among them; every honest answer gets its score."""
+    honest, hostile = honest_answers(rng, 192), hostile_answers(rng, 64)
+    rows = [*honest, *hostile]
+    rng.shuffle(rows)
+    started = time.perf_counter()
+    scores = dict(zip(map(id, rows), pool.score(rows), strict=True))
+    wall_s = time.perf_counter() - started
+    right = sum(scores[id(row)].parts["accuracy"] > 0.99 for row in honest)
+    paid = sum(scores[id(row)].parts["accuracy"] > 0.5 for row in hostile)
+    print(
+        f"hostile batch: {wall_s:.1f} s; {right} of {len(honest)} honest answers right, {paid} hostile paid, "
+        f"cut {dict(pool.cut)}"
+    )
+    return wall_s
+
+
+def _stalls_s(pool: RewardPool, rows: Sequence[Row]) -> dict[str, float]:
     """The delays of 255 answers, and of the batch they are in, when another answer of the batch hangs."""
     hanging = (Sample(id="hang", problem_type="hanging", problem="?", gold="x"), "")
     pool.score([hanging, *rows[:4]])  # the worker for it is started and killed once
     pool.score(rows[:32])
     started = time.perf_counter()
-    pool.score(rows[:255])
+    pool.score(rows)
     alone_s = time.perf_counter() - started
     started = time.perf_counter()
-    scores = pool.score([*rows[:100], hanging, *rows[100:255]])
-    batch_s, others_s = time.perf_counter() - started, pool.last_result_s - started
+    with watched(pool._workers) as last:
+        scores = pool.score([*rows[:100], hanging, *rows[100:]])
+    batch_s, others_s = time.perf_counter() - started, last[0] - started
     assert [score.is_scored for score in scores].count(False) == 1
     return {"stall_s": max(0.0, others_s - alone_s), "batch_stall_s": max(0.0, batch_s - alone_s)}
 
 
-def naive_choice(text: str, gold: str) -> float:
-    text, answer = _naive_answer(text)
-    letters = set(re.findall(r"(?<![A-Za-z])[A-J](?![A-Za-z])", answer))
-    return 0.9 * (letters == {gold}) + 0.1 * _naive_format(text)
+@contextmanager
+def watched(workers: Workers) -> Iterator[list[float]]:
+    """Notes when a worker last handed in a result; a killed worker hands in none."""
+    last, run = [0.0], workers._run
 
+    def noting(heavy: Iterable[Heavy]) -> Iterator[Outcome[Heavy, Score]]:
+        for outcome in run(heavy):
+            if outcome.result is not None:
+                last[0] = time.perf_counter()
+            yield outcome
 
-def naive_grounding(text: str, gold: str) -> float:
-    text, answer = _naive_answer(text)
-    predicted, wanted = json.loads(answer), json.loads(gold)
-    if "time" in wanted:
-        (start, end), (gold_start, gold_end) = predicted["time"], wanted["time"]
-        overlap = max(0.0, min(end, gold_end) - max(start, gold_start))
-        accuracy = overlap / (max(end, gold_end) - min(start, gold_start))
-    else:
-        x1, y1, x2, y2 = predicted["boxes"]
-        a1, b1, a2, b2 = wanted["boxes"]
-        overlap = max(0, min(x2, a2) - max(x1, a1)) * max(0, min(y2, b2) - max(y1, b1))
-        accuracy = overlap / ((x2 - x1) * (y2 - y1) + (a2 - a1) * (b2 - b1) - overlap)
-    return 0.9 * accuracy + 0.1 * _naive_format(text)
-
-
-def naive_math(text: str, gold: str) -> float:
-    from math_verify import parse, verify
-
-    text, answer = _naive_answer(text)
-    answer = answer.split("=")[-1]
-    is_right = answer == gold or verify(parse(f"${gold}$"), parse(f"${answer}$"))
-    return 0.9 * bool(is_right) + 0.1 * _naive_format(text)
-
-
-def _naive_answer(text: str) -> tuple[str, str]:
-    text = re.sub(r"\s*(<|>|/)\s*", r"\1", text)
-    match = re.search(r"<answer>(.*?)</answer>", text, re.DOTALL)
-    return text, match[1].strip() if match else text
-
-
-def _naive_format(text: str) -> bool:
-    return re.search(r"<think>.*?</think>\s*<answer>.*?</answer>", text, re.DOTALL) is not None
+    workers._run = noting
+    yield last
+    workers._run = run
 
 
 if __name__ == "__main__":

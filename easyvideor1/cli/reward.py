@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from easyvideor1.cli.settings import add_settings, only_settings, read_settings
+from easyvideor1.data.schema import read_samples
 from easyvideor1.errors import UsageError
-from easyvideor1.rewards.pool import RewardPool
-from easyvideor1.runs.reward_cases import mean, score_cases, try_golds
+from easyvideor1.runs.reward_cases import RewardSetup, counts_of, exit_code, score_cases, try_rewards
 
 SHOWN_MISTAKES = 10
 
@@ -34,32 +34,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Returns 1 where nothing could be scored, or a gold answer is not worth what it should be."""
     only_settings(args.words)
-    settings = read_settings(args)
-    thinking = args.thinking or (args.recipe is not None and settings.data.thinking)
-    with RewardPool.from_config(settings.reward, thinking=thinking, max_response_tokens=0) as pool:
-        return _score(Path(args.data), args.out, pool) if args.action == "score" else _test(Path(args.data), pool)
+    setup = RewardSetup.of(read_settings(args))
+    setup = replace(setup, thinking=args.thinking or (args.recipe is not None and setup.thinking))
+    return _score(Path(args.data), args.out, setup) if args.action == "score" else _test(Path(args.data), setup)
 
 
-def _score(cases: Path, out: Path, pool: RewardPool) -> int:
+def _score(cases: Path, out: Path, setup: RewardSetup) -> int:
     if not out.parent.is_dir():
         raise UsageError(f"--out {out}: the folder {out.parent} does not exist; make it first")
-    results = score_cases(cases, pool)
+    results = score_cases(cases, setup)
     with out.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(result, ensure_ascii=False) + "\n" for result in results)
-    counts = Counter(result["status"] for result in results)
-    print(f"{len(results)} responses: " + ", ".join(f"{count} {status}" for status, count in sorted(counts.items())))
-    return 0
+    counts = sorted(counts_of(results).items())
+    print(f"{len(results)} responses: " + ", ".join(f"{count} {status}" for status, count in counts))
+    return exit_code(results)
 
 
-def _test(data: Path, pool: RewardPool) -> int:
-    trials = try_golds(data, pool)
-    table = Table("problem type", "rows", "gold", "other gold", "empty", "verdict")
-    for trial in trials:
-        means = (f"{mean(part):.3f}" if part else "-" for part in (trial.golds, trial.others, trial.empty))
-        table.add_row(trial.problem_type, str(trial.num_rows), *means, trial.verdict)
+def _test(data: Path, setup: RewardSetup) -> int:
+    trial = try_rewards(read_samples(data), setup)
+    names = sorted({name for one in trial.types for name in one.parts})
+    table = Table("problem type", "rows", "gold", "other gold", "empty", *names, "verdict")
+    for one in trial.types:
+        means = ("-" if mean is None else f"{mean:.3f}" for mean in (one.gold, one.other, one.empty))
+        parts = (f"{one.parts[name]:.3f}" if name in one.parts else "-" for name in names)
+        table.add_row(one.problem_type, str(one.num_rows), *means, *parts, one.verdict)
     Console().print(table)
-    mistakes = [mistake for trial in trials for mistake in trial.mistakes]
-    for sample, what, score in mistakes[:SHOWN_MISTAKES]:
-        print(f"{sample.where}: {what} scores {score.parts.get('accuracy')} ({score.reason or score.parsed})")
-    return 1 if mistakes else 0
+    for line in [*trial.mistakes[:SHOWN_MISTAKES], *trial.bad[:SHOWN_MISTAKES]]:
+        print(line)
+    if trial.bad:
+        print(f"{len(trial.bad)} rows that no response can be scored for")
+    return trial.exit_code

@@ -5,17 +5,90 @@ Which units (pixels, 0-1000, 0-1) is a matter of the data set; nothing here gues
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from easyvideor1.rewards.json_text import finite, json_values
 from easyvideor1.rewards.measures import Box, Point
-from easyvideor1.rewards.parse import finite, plain, read_json
+from easyvideor1.rewards.parse import plain
 
-_BOX_KEYS = ("boxes", "bbox_2d", "bbox", "box", "bboxes", "bounding_box", "box_2d", "boxes_2d", "coordinates")
-_TRACK_KEYS = ("frames", "tracking", "trajectory", "answer")
-_FRAME_KEYS = ("time", "second", "frame", "t", "timestamp", "frame_id", "time_s", "sec")
-_CORNER_KEYS = (("x1", "y1", "x2", "y2"), ("xmin", "ymin", "xmax", "ymax"), ("x_min", "y_min", "x_max", "y_max"))
+_BOX_KEYS = frozenset(
+    [
+        "box",
+        "boxes",
+        "box2d",
+        "boxes2d",
+        "bbox",
+        "bboxes",
+        "bbox2d",
+        "bboxes2d",
+        "boundingbox",
+        "boundingboxes",
+        "boxcoordinates",
+        "position",
+        "positions",
+        "coordinates",
+        "coordinate",
+        "coords",
+        "coord",
+        "rect",
+        "rectangle",
+        "region",
+        "location",
+        "xyxy",
+        "bboxxyxy",
+        "boxxyxy",
+    ]
+)
+"""Keys without `_`, `-` and case."""
+_ASKED_FOR = frozenset({"time", "boxes"})
+"""The keys of the form that prompts ask for."""
+_WRAPPERS = frozenset(
+    [
+        "answer",
+        "answers",
+        "result",
+        "results",
+        "output",
+        "outputs",
+        "object",
+        "objects",
+        "detection",
+        "detections",
+        "prediction",
+        "predictions",
+        "target",
+        "targets",
+        "instances",
+        "items",
+        "frames",
+        "tracking",
+        "tracks",
+        "track",
+        "trajectory",
+        "tubes",
+        "tube",
+    ]
+)
+"""Keys whose value holds the box keys, one level or more further in."""
+_FRAME_KEYS = (
+    "time", "second", "seconds", "frame", "t", "timestamp", "frameid", "frameindex", "frameidx", "framenumber",
+    "framenum", "times", "sec", "s", "index",
+)  # fmt: skip
+_CORNERS = (
+    ("x1", "y1", "x2", "y2"), ("xmin", "ymin", "xmax", "ymax"), ("left", "top", "right", "bottom"),
+    ("x0", "y0", "x1", "y1"), ("minx", "miny", "maxx", "maxy"), ("xleft", "ytop", "xright", "ybottom"),
+)  # fmt: skip
+_CORNER_PAIRS = (("topleft", "bottomright"), ("upperleft", "lowerright"), ("lefttop", "rightbottom"))
+_SIZED = (("x", "y", "width", "height"), ("x", "y", "w", "h"), ("left", "top", "width", "height"))
+_CENTRED = (
+    ("cx", "cy", "w", "h"),
+    ("centerx", "centery", "width", "height"),
+    ("xcenter", "ycenter", "width", "height"),
+)
 _NUMBER = r"-?\d{1,12}(?:\.\d{1,12})?"
 _IN_WORDS = re.compile(
     rf"[(\[]\s*({_NUMBER})\s*,\s*({_NUMBER})\s*(?:[)\]]\s*,?\s*[(\[]|,)\s*({_NUMBER})\s*,\s*({_NUMBER})\s*[)\]]"
@@ -23,6 +96,8 @@ _IN_WORDS = re.compile(
 _FREE_NUMBER = re.compile(rf"(?<![\w.]){_NUMBER}(?![\w.]\w)")
 _MARKERS = re.compile(r"<\|?/?(?:box_start|box_end|box|object_ref_start|object_ref_end)\|?>")
 MAX_FRAMES = 4096
+MAX_NESTING = 4
+MAX_KEY_CHARS = 40
 
 
 def read_box(text: str) -> Box | None:
@@ -34,30 +109,35 @@ def read_box(text: str) -> Box | None:
     text = plain(text)
     if "<" in text:
         text = _MARKERS.sub(" ", text)
-    value = read_json(text)
-    box = box_of(value)
-    if box is None and "{" not in text:
-        found = {match.groups() for match in _IN_WORDS.finditer(text)}
-        if not found:  # "20 40 120 90", "x1=20, y1=40, ..", "top left (20, 40), bottom right (120, 90)"
+    values = json_values(text)
+    found = {box for box in map(box_of, values) if box is not None}
+    if not found and "{" not in text:
+        in_words = {match.groups() for match in _IN_WORDS.finditer(text)}
+        if not in_words:  # "20 40 120 90", "x1=20, y1=40, ..", "top left (20, 40), bottom right (120, 90)"
             numbers = _FREE_NUMBER.findall(text)
-            found = {tuple(numbers)} if len(numbers) == 4 else set()
-        box = box_of(list(found.pop())) if len(found) == 1 else None
-    return box
+            in_words = {tuple(numbers)} if len(numbers) == 4 else set()
+        found = {box for box in (box_of(list(numbers)) for numbers in in_words) if box is not None}
+    return found.pop() if len(found) == 1 else None
 
 
-def box_of(value: Any) -> Box | None:
-    """The box in a JSON value: four numbers, one nested list or object of them, or corners by name."""
+def box_of(value: Any, *, depth: int = 0) -> Box | None:
+    """The box in a JSON value: four numbers, one nested list or object of them, or corners by name.
+
+    What else an object holds beside its box (a label, a score) does not matter.
+    """
+    if type(value) is list and len(value) == 4:
+        left, top, right, bottom = value
+        if type(left) is type(top) is type(right) is type(bottom) is int:  # nearly all boxes
+            try:
+                return (float(left), float(top), float(right), float(bottom))
+            except OverflowError:
+                return None
     if isinstance(value, dict):
-        value = _lowered(value)
-        for corners in _CORNER_KEYS:
-            if all(key in value for key in corners):
-                return box_of([value[key] for key in corners])
-        found = [value[key] for key in _BOX_KEYS if key in value]
-        return box_of(found[0]) if len(found) == 1 else None
+        return _box_of_object({_key(key): item for key, item in value.items()}, depth)
     if not isinstance(value, (list, tuple)):
         return None
-    if len(value) == 1 and isinstance(value[0], (list, dict)):
-        return box_of(value[0])
+    if len(value) == 1 and isinstance(value[0], (list, dict)) and depth < MAX_NESTING:
+        return box_of(value[0], depth=depth + 1)
     if len(value) == 2 and all(isinstance(corner, list) and len(corner) == 2 for corner in value):
         value = [*value[0], *value[1]]
     numbers = [finite(item) for item in value[:5]]
@@ -65,6 +145,28 @@ def box_of(value: Any) -> Box | None:
         return None
     x1, y1, x2, y2 = (number for number in numbers if number is not None)
     return (x1, y1, x2, y2)
+
+
+def _box_of_object(value: Mapping[str, Any], depth: int) -> Box | None:
+    if len(value) > 1:
+        for corners in (*_CORNERS, *_CORNER_PAIRS):
+            if all(key in value for key in corners):
+                return box_of([value[key] for key in corners], depth=depth)
+        for keys in (*_SIZED, *_CENTRED):
+            if all(key in value for key in keys):
+                box = box_of([value[key] for key in keys], depth=depth)
+                return None if box is None else _from_size(box, is_centred=keys in _CENTRED)
+    found = [item for key, item in value.items() if key in _BOX_KEYS]
+    if not found:
+        found = [item for key, item in value.items() if key in _WRAPPERS]
+    return box_of(found[0], depth=depth + 1) if len(found) == 1 and depth < MAX_NESTING else None
+
+
+def _from_size(box: Box, *, is_centred: bool) -> Box:
+    x, y, width, height = box
+    if is_centred:
+        x, y = x - width / 2, y - height / 2
+    return (x, y, x + width, y + height)
 
 
 def frames_of(value: Any, *, frames_of_list: Sequence[float] = ()) -> dict[float, Box]:
@@ -75,26 +177,53 @@ def frames_of(value: Any, *, frames_of_list: Sequence[float] = ()) -> dict[float
         frames_of_list: the frames that the boxes of a plain list stand for, in order.
     """
     if isinstance(value, dict):
-        entries = [(_frame(key), item) for key, item in list(value.items())[:MAX_FRAMES]]
+        entries = zip(map(_frame, value), value.values(), strict=True)
     elif isinstance(value, list) and value and all(isinstance(item, dict) and _frame_key(item) for item in value):
-        entries = [(_frame(item[str(_frame_key(item))]), item) for item in value[:MAX_FRAMES]]
+        entries = ((_frame(item[str(_frame_key(item))]), item) for item in value)
+    elif isinstance(value, list) and value and all(isinstance(item, dict) and _is_keyed(item) for item in value):
+        entries = ((_frame(key), box) for item in value for key, box in item.items())
     elif isinstance(value, list):
-        entries = list(zip(frames_of_list, value, strict=False))
+        entries = zip(frames_of_list, value, strict=False)
     else:
-        entries = []
-    boxes = {frame: box_of(item) for frame, item in entries if frame is not None}
-    return {frame: box for frame, box in boxes.items() if box is not None}
+        entries = ()
+    boxes: dict[float, Box] = {}
+    contested: set[float] = set()
+    for frame, item in itertools.islice(entries, MAX_FRAMES):
+        box = None if frame is None else box_of(item)
+        if frame is None or box is None:
+            continue
+        if boxes.setdefault(frame, box) != box:  # two boxes for a frame are none
+            contested.add(frame)
+    return {frame: box for frame, box in boxes.items() if frame not in contested} if contested else boxes
 
 
-def boxes_value(value: Any) -> Any:
+def boxes_value(value: Any, *, depth: int = 0) -> Any:
     """What stands under the box key of an object; a list stands for itself."""
-    if isinstance(value, dict):
-        value = _lowered(value)
-        found = [value[key] for key in (*_BOX_KEYS, *_TRACK_KEYS) if key in value]
-        if len(found) == 1:
-            return found[0]
-        return value if value and all(_frame(key) is not None for key in value) else None
-    return value if isinstance(value, list) else None
+    if not isinstance(value, dict):
+        return value if isinstance(value, list) else None
+    if "boxes" in value and _ASKED_FOR.issuperset(value) and isinstance(value.get("time", []), list):
+        return value["boxes"]
+    if value and _is_keyed(value):
+        return value
+    if _frame_key(value):  # one frame, as an object of its own
+        return [value]
+    keys = {_key(key): item for key, item in value.items()}
+    found = [item for key, item in keys.items() if key in _BOX_KEYS]
+    if len(found) == 1:
+        return found[0]
+    found = [item for key, item in keys.items() if key in _WRAPPERS]
+    return boxes_value(found[0], depth=depth + 1) if len(found) == 1 and depth < MAX_NESTING else None
+
+
+def boxes_along(values: Sequence[Any]) -> Any:
+    """The boxes along a video in the JSON values of an answer, for `frames_of`; one object per line is a list."""
+    if len(values) == 1:
+        return boxes_value(values[0])
+    lines = [line for line in values if isinstance(line, dict) and (_frame_key(line) or _is_keyed(line))]
+    if lines:
+        return lines
+    found = [boxes for boxes in map(boxes_value, values) if boxes is not None]
+    return found[0] if len(found) == 1 else None
 
 
 def points_of(value: Any) -> list[Point] | None:
@@ -113,21 +242,38 @@ def points_of(value: Any) -> list[Point] | None:
     return points
 
 
-def _frame_key(item: dict) -> str | None:
-    return next((key for key in _FRAME_KEYS if key in item), None)
+@functools.lru_cache(maxsize=1024)
+def _folded(key: str) -> str:
+    return re.sub(r"[\s_.-]", "", key).lower()
 
 
-def _lowered(value: dict) -> dict:
-    return {str(key).lower(): item for key, item in value.items()}
+def _key(key: Any) -> str:
+    return _folded(str(key)[:MAX_KEY_CHARS])
+
+
+def _frame_key(item: Mapping[str, Any]) -> str | None:
+    return next((key for key in item if _key(key) in _FRAME_KEYS and _frame(item[key]) is not None), None)
+
+
+def _is_keyed(item: Mapping[str, Any]) -> bool:
+    """True for an object whose keys are frames."""
+    return all(_frame(key) is not None for key in item)
+
+
+_FRAME_NAME = re.compile(
+    r"(?:frame|second|t|time|sec|image)?[\s_=:-]*(?:(\d{1,3}):)?(\d{1,7}(?:\.\d{1,6})?)\s*(?:s|sec|seconds?)?"
+)
 
 
 def _frame(key: Any) -> float | None:
     """A frame's name as a number: "2", "2.0", "02", "2s", "00:02" and "frame 2" are the same."""
+    return _named_frame(key) if type(key) is str and len(key) <= MAX_KEY_CHARS else finite(key)
+
+
+@functools.lru_cache(maxsize=4096)
+def _named_frame(key: str) -> float | None:
     number = finite(key)
-    if number is None and isinstance(key, str):
-        match = re.fullmatch(
-            r"(?:frame|second|t|time)?[\s_=]*(?:(\d{1,3}):)?(\d{1,7}(?:\.\d{1,6})?)\s*(?:s|sec|seconds)?",
-            key.strip().lower(),
-        )
+    if number is None:
+        match = _FRAME_NAME.fullmatch(key.strip().lower())
         number = 60.0 * int(match[1] or 0) + float(match[2]) if match else None
     return number

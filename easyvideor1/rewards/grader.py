@@ -1,4 +1,4 @@
-"""Scoring one response in a worker process: the settings travel there once, the user's own functions by their place."""
+"""Judging one response in a worker process: the settings travel there once, the user's own functions by their place."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from easyvideor1.rewards import router
+from easyvideor1.rewards.child import in_child, in_time
+from easyvideor1.rewards.readings import reading_of
 from easyvideor1.rewards.registry import REGISTRY, register_places
 from easyvideor1.rewards.sandbox import sandbox_reward
 from easyvideor1.types import Sample, Score
@@ -18,8 +20,11 @@ class Heavy:
     number: int
     """Its place in the batch."""
     sample: Sample
-    text: str
-    overlong: float | None
+    text: str | None
+    """None: only read the gold answer."""
+    overlong: float | None = None
+    limit_s: float
+    """Wall time it may take."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +33,8 @@ class Grader:
 
     weights: Mapping[str, float]
     thinking: bool
+    reading: str
+    """Name of a reading: where the answer stands."""
     rewards: Mapping[str, str]
     """Problem type -> "file.py:function"."""
     parts: Mapping[str, str]
@@ -44,12 +51,27 @@ class Grader:
         router.warm_up(response.sample.problem_type)
 
     def __call__(self, response: Heavy) -> Score:
+        """The score; of a gold answer alone a score of 1, or the error of `router.check`."""
+        sample, text = response.sample, response.text
+        if text is not None and router.runs_own_code(sample):
+            return self._score(sample, text, response.overlong)
+        run = in_time if router.can_be_interrupted(sample, text) else in_child
+        return run(lambda: self._judge(response), limit_s=response.limit_s)
+
+    def _judge(self, response: Heavy) -> Score:
+        if response.text is None:
+            router.check([response.sample])
+            return Score(value=1.0)
+        return self._score(response.sample, response.text, response.overlong)
+
+    def _score(self, sample: Sample, text: str, overlong: float | None) -> Score:
         return router.score(
-            response.sample,
-            response.text,
+            sample,
+            text,
             weights=self.weights,
             thinking=self.thinking,
-            overlong=response.overlong,
+            overlong=overlong,
+            reading=reading_of(self.reading),
         )
 
 

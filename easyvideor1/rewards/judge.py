@@ -42,8 +42,20 @@ Say briefly what is better in which. Then end with one line, one of these three:
 VERDICT: FIRST
 VERDICT: SECOND
 VERDICT: TIE"""
-_GRADE_VERDICT = re.compile(r"[*_ ]*VERDICT:[*_ ]*(10|\d)(?:\s?/\s?10)?[*_ .]*", re.IGNORECASE)
-_PAIR_VERDICT = re.compile(r"[*_ ]*VERDICT:[*_ ]*(FIRST|SECOND|TIE)[*_ .]*", re.IGNORECASE)
+_DRESS = r"[\s*_`#>|\"'\[\](){}$.+\u2022-]*"
+"""Marks that models put around a verdict: bold, headings, bullets, quotes, brackets."""
+_LEAD = (
+    rf"{_DRESS}(?:\d\.\s)?{_DRESS}(?:(?:my|the|final|overall)\s)*VERDICT{_DRESS}(?::|=|\sis\s)"
+    rf"{_DRESS}(?:\\boxed)?{_DRESS}"
+)
+_GRADE_VERDICT = re.compile(
+    rf"{_LEAD}(?<![-.])(10(?:\.0+)?|\d(?:\.\d+)?){_DRESS}(?:(?:/|out of|of){_DRESS}10)?{_DRESS}(?:points?)?{_DRESS}",
+    re.IGNORECASE,
+)
+_PAIR_VERDICT = re.compile(rf"{_LEAD}(?:the )?(FIRST|SECOND|TIE)(?: (?:answer|one|is better))*{_DRESS}", re.IGNORECASE)
+_FENCE = re.compile(r"\s*(?:`{3,}\w*|~{3,}|</?\w+>|-{3,}|={3,})\s*")
+"""A line that closes something around the verdict."""
+MAX_VERDICT_CHARS = 200
 
 
 @dataclass
@@ -75,7 +87,7 @@ class _Session:
     client: AsyncOpenAI
     limit: asyncio.Semaphore
     asked: dict[Path, asyncio.Future[str]]
-    """Place of the reply on disk -> the reply on its way."""
+    """Place of the reply on disk -> its verdict on its way."""
 
 
 class JudgeError(Exception):
@@ -168,8 +180,7 @@ class Judge:
             f"Question:\n{candidate.sample.problem}\n\nReference answer:\n{candidate.sample.gold}\n\n"
             f"Candidate:\n{_fenced(candidate.answer)}"
         )
-        reply = await self._ask(session, system=_GRADE, text=text)
-        return int(_verdict(reply, _GRADE_VERDICT)) / 10
+        return float(await self._ask(session, system=_GRADE, text=text, form=_GRADE_VERDICT)) / 10
 
     async def _compare_one(self, session: _Session, candidate: Candidate) -> float:
         answers = [_fenced(candidate.answer), _fenced(candidate.sample.gold)]
@@ -177,12 +188,15 @@ class Judge:
             f"Question:\n{candidate.sample.problem}\n\nFirst answer:\n{first}\n\nSecond answer:\n{second}"
             for first, second in (answers, answers[::-1])
         ]
-        replies = await asyncio.gather(*(self._ask(session, system=_PAIR, text=text) for text in texts))
-        verdicts = [_verdict(reply, _PAIR_VERDICT).upper() for reply in replies]
-        return {("FIRST", "SECOND"): 1.0, ("SECOND", "FIRST"): 0.0}.get((verdicts[0], verdicts[1]), 0.5)
+        asked = (self._ask(session, system=_PAIR, text=text, form=_PAIR_VERDICT) for text in texts)
+        first, second = (verdict.upper() for verdict in await asyncio.gather(*asked))
+        return {("FIRST", "SECOND"): 1.0, ("SECOND", "FIRST"): 0.0}.get((first, second), 0.5)
 
-    async def _ask(self, session: _Session, *, system: str, text: str) -> str:
-        """The judge's reply, from disk or from this batch where the same was asked before."""
+    async def _ask(self, session: _Session, *, system: str, text: str, form: re.Pattern[str]) -> str:
+        """The judge's verdict, from disk or from this batch where the same was asked before.
+
+        A reply without a verdict is not kept: asked again, the judge may give one.
+        """
         request = {
             "model": self._config.model,
             "messages": [{"role": "system", "content": system}, {"role": "user", "content": text}],
@@ -193,14 +207,15 @@ class Judge:
         path = self._cache / f"{hashlib.sha256(content.encode()).hexdigest()}.json"
         if path in session.asked:
             self.usage.cached += 1
-        elif path.exists():
+            return await session.asked[path]
+        kept = _kept(path, form)
+        if kept is not None:
             self.usage.cached += 1
-            return json.loads(path.read_text(encoding="utf-8"))["reply"]
-        else:
-            session.asked[path] = asyncio.ensure_future(self._fetch(session, request, path))
+            return kept
+        session.asked[path] = asyncio.ensure_future(self._fetch(session, request, path, form))
         return await session.asked[path]
 
-    async def _fetch(self, session: _Session, request: dict[str, Any], path: Path) -> str:
+    async def _fetch(self, session: _Session, request: dict[str, Any], path: Path, form: re.Pattern[str]) -> str:
         from openai import OpenAIError
 
         async with session.limit:
@@ -214,8 +229,9 @@ class Judge:
         if usage is not None:
             self.usage.prompt_tokens += usage.prompt_tokens or 0
             self.usage.completion_tokens += usage.completion_tokens or 0
+        verdict = _verdict(reply, form)
         _write(path, {"reply": reply, "request": request})
-        return reply
+        return verdict
 
     def _client(self) -> AsyncOpenAI:
         need("openai", for_what="reward.judge")
@@ -247,11 +263,20 @@ def _fenced(text: str) -> str:
 
 
 def _verdict(reply: str, form: re.Pattern[str]) -> str:
-    lines = [line for line in reply.splitlines() if line.strip()]
-    match = form.fullmatch(lines[-1].strip()) if lines else None
+    lines = [line for line in reply.splitlines() if line.strip() and not _FENCE.fullmatch(line)]
+    last = lines[-1].strip() if lines else ""
+    match = form.fullmatch(last) if len(last) <= MAX_VERDICT_CHARS else None
     if match is None:
-        raise JudgeError(f"no verdict in the last line, {lines[-1][:80] if lines else ''!r}")
+        raise JudgeError(f"no verdict in the last line, {last[:80]!r}")
     return match[1]
+
+
+def _kept(path: Path, form: re.Pattern[str]) -> str | None:
+    """The verdict of a reply on disk; None where there is none, or none that can be read."""
+    try:
+        return _verdict(json.loads(path.read_text(encoding="utf-8"))["reply"], form)
+    except (OSError, ValueError, LookupError, TypeError, JudgeError):
+        return None
 
 
 def _read_key(path: str | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import TypeVar
 
 from easyvideor1.errors import UsageError
 from easyvideor1.problem_types import canonical
+from easyvideor1.rewards.own_code import load_function, require_signature
 from easyvideor1.types import Sample, Score
 
 RewardFunction = Callable[[Sample, str], Score]
@@ -18,6 +18,8 @@ RewardFunction = Callable[[Sample, str], Score]
 PartFunction = Callable[[Sample, str], float]
 """A sample and the whole response text -> a number in [0, 1]."""
 Function = TypeVar("Function", bound=Callable)
+
+BUILT_IN_PARTS = ("accuracy", "format", "overlong")
 
 
 @dataclass
@@ -34,7 +36,12 @@ REGISTRY = Registry()
 
 
 def reward(problem_type: str) -> Callable[[Function], Function]:
-    """Register a function `(sample, text) -> Score` as the reward of a problem type; it replaces a built-in one."""
+    """Register a function `(sample, text) -> Score` as the reward of a problem type; it replaces a built-in one.
+
+    Raises:
+        UsageError: the function cannot be a reward, or no other process could import it.
+    """
+    _require_name(problem_type, "reward", "my type")
 
     def register(function: Function) -> Function:
         _add("reward", canonical(problem_type), function, REGISTRY.rewards)
@@ -44,7 +51,12 @@ def reward(problem_type: str) -> Callable[[Function], Function]:
 
 
 def part(name: str) -> Callable[[Function], Function]:
-    """Register a function `(sample, text) -> float` as a part of every score; reward.weights gives its weight."""
+    """Register a function `(sample, text) -> float` as a part of every score; reward.weights gives its weight.
+
+    Raises:
+        UsageError: the name is taken, or the function cannot be a part, or no other process could import it.
+    """
+    _require_name(name, "part", "brevity")
 
     def register(function: Function) -> Function:
         _add("part", name, function, REGISTRY.parts)
@@ -61,33 +73,44 @@ def register_places(*, rewards: Mapping[str, str], parts: Mapping[str, str]) -> 
             REGISTRY.rewards[name] = load_function(place)
             REGISTRY.places["reward", name] = place
     for name, place in parts.items():
+        _require_free(name)
         if REGISTRY.places.get(("part", name)) != place:
             REGISTRY.parts[name] = load_function(place)
             REGISTRY.places["part", name] = place
 
 
-def load_function(place: str) -> Callable:
-    """The function at "path/to/file.py:function"."""
-    path, colon, name = place.rpartition(":")
-    if not colon or not path.endswith(".py"):
-        raise UsageError(f"'{place}' does not name a function; write path/to/file.py:function")
-    if not Path(path).is_file():
-        raise UsageError(f"{path}: the file of the function '{name}' does not exist")
-    spec = importlib.util.spec_from_file_location(f"easyvideor1_user_{Path(path).stem}", path)
-    assert spec is not None, path
-    assert spec.loader is not None, path
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        # Whatever the user's file does wrong at import, the remedy is the same: mend the file.
-        raise UsageError(f"{path}: cannot be imported: {type(error).__name__}: {error}") from error
-    function = getattr(module, name, None)
-    if not callable(function):
-        raise UsageError(f"{path}: has no function '{name}'")
-    return function
+def _require_name(name: object, decorator: str, example: str) -> None:
+    if not isinstance(name, str) or not name.strip():
+        raise UsageError(f'@{decorator} takes a name: write @{decorator}("{example}"), got {name!r}')
+    if decorator == "part":
+        _require_free(name)
+
+
+def _require_free(name: str) -> None:
+    if name in BUILT_IN_PARTS:
+        raise UsageError(f"reward.parts: '{name}' is a part of every score already; give yours another name")
 
 
 def _add(kind: str, name: str, function: Callable, functions: dict) -> None:
     functions[name] = function
-    REGISTRY.places[kind, name] = f"{inspect.getsourcefile(function)}:{function.__qualname__}"
+    REGISTRY.places[kind, name] = _place(kind, name, function)
+
+
+def _place(kind: str, name: str, function: Callable) -> str:
+    """Where another process can import a function from; raises UsageError where that is nowhere."""
+    what = f"@{kind}({name!r})"
+    if not inspect.isfunction(function):
+        raise UsageError(f"{what}: decorates {function!r}, which is no function; decorate a function (sample, text)")
+    file, line = function.__code__.co_filename, function.__code__.co_firstlineno
+    if not Path(file).is_file():
+        raise UsageError(
+            f"{what}: the function '{function.__name__}' stands in no file that a worker process could import; "
+            "put it into a file"
+        )
+    if "." in function.__qualname__ or not function.__qualname__.isidentifier():
+        raise UsageError(
+            f"{file}:{line}: {what}: '{function.__qualname__}' cannot be imported by a worker process; "
+            "define it with def at the top level of its file"
+        )
+    require_signature(function, f"{file}:{line}: {what}")
+    return f"{file}:{function.__qualname__}"

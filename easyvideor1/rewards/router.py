@@ -5,21 +5,35 @@ from __future__ import annotations
 import difflib
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from easyvideor1.errors import DataError, UsageError
+from easyvideor1.errors import DataError, JobError, UsageError
+from easyvideor1.rewards.own_code import call
 from easyvideor1.rewards.parse import Response, read_response
 from easyvideor1.rewards.parts import format_part
+from easyvideor1.rewards.readings import TAGS, Reading
 from easyvideor1.rewards.registry import REGISTRY, RewardFunction
 from easyvideor1.rewards.task import Task
-from easyvideor1.rewards.tasks import boolean, choice, code, math, number, preference, spatial, temporal, writing
+from easyvideor1.rewards.tasks import (
+    boolean,
+    choice,
+    code,
+    math,
+    number,
+    preference,
+    selection,
+    spatial,
+    temporal,
+    writing,
+)
 from easyvideor1.types import Sample, Score
 
 WEIGHTS: Mapping[str, float] = {"accuracy": 0.9, "format": 0.1}
 
 TASKS: dict[str, Task] = {
     "multiple choice": choice.TASK,
+    "multiple select": selection.TASK,
     "numerical": number.NUMERICAL,
     "regression": number.REGRESSION,
     "boolean": boolean.TASK,
@@ -38,6 +52,18 @@ TASKS: dict[str, Task] = {
 }
 
 
+class Judged(NamedTuple):
+    """The accuracy of a response, before the parts that do not depend on its problem type."""
+
+    accuracy: float
+    parsed: str | None
+    """What was read out of the response; None for nothing."""
+    reason: str = ""
+    """Why nothing was."""
+    parts: Mapping[str, float] = MappingProxyType({})
+    """Further parts, of a reward of the user's."""
+
+
 def score(
     sample: Sample,
     text: str,
@@ -45,6 +71,7 @@ def score(
     weights: Mapping[str, float] = WEIGHTS,
     thinking: bool = False,
     overlong: float | None = None,
+    reading: Reading = TAGS,
 ) -> Score:
     """Judge one response.
 
@@ -53,6 +80,7 @@ def score(
         weights: part -> weight, summing to 1. The length part counts as 1 + overlong, so that a value stays in [0, 1].
         thinking: a think block was asked for, so the format part wants one.
         overlong: `parts.overlong_part` of the response, where its length in tokens is known.
+        reading: where the answer stands; training asks for it in tags.
 
     Returns:
         Score in [0, 1] with the parts "accuracy", "format" and, if given, "overlong" (in [-1, 0]).
@@ -63,14 +91,39 @@ def score(
     """
     response = read_response(text)
     own_reward = REGISTRY.rewards.get(sample.problem_type)
-    judged = _by_own_reward(own_reward, sample, text) if own_reward else _by_task(sample, response)
-    if not judged.is_scored:
+    judged = _by_own_reward(own_reward, sample, text) if own_reward else _by_task(sample, response, reading)
+    if isinstance(judged, Score):
         return judged
     return finish(judged, sample, text, response=response, weights=weights, thinking=thinking, overlong=overlong)
 
 
+def quick_score(
+    sample: Sample,
+    text: str,
+    *,
+    weights: Mapping[str, float] = WEIGHTS,
+    thinking: bool = False,
+    overlong: float | None = None,
+    reading: Reading = TAGS,
+) -> Score | None:
+    """The same as `score` where it costs a few milliseconds at most, whatever the response is.
+
+    None where it may take long or runs code of the user's, so that it belongs into a process that can be killed.
+    """
+    if runs_own_code(sample):
+        return None
+    task = task_of(sample)
+    if task.is_heavy and not (task.is_quick(text) and task.is_quick(sample.gold)):
+        return None
+    response = read_response(text)
+    judged = _by_task(sample, response, reading, only_quickly=task.is_heavy)
+    if judged is None:
+        return None
+    return finish(judged, sample, text, response=response, weights=weights, thinking=thinking, overlong=overlong)
+
+
 def finish(
-    judged: Score,
+    judged: Judged,
     sample: Sample,
     text: str,
     *,
@@ -81,61 +134,80 @@ def finish(
 ) -> Score:
     """Add the parts that do not depend on the problem type to an accuracy, and weigh all of them."""
     readable = format_part(response, is_readable=judged.parsed is not None, thinking=thinking)
-    parts = {"accuracy": judged.value, "format": readable} | dict(judged.parts)
+    parts = {"accuracy": judged.accuracy, "format": readable, **judged.parts}
     if overlong is not None:
         parts["overlong"] = overlong
     for name, function in REGISTRY.parts.items():
-        parts[name] = _unit(function(sample, text), f"the part '{name}'")
-    return replace(judged, value=_weighted(parts, weights), parts=parts)
+        value = call(function, sample, text)
+        if not _is_unit(value):
+            place = REGISTRY.places.get(("part", name), name)
+            raise JobError(f"the part '{name}' must be a number in [0, 1], got {value!r} ({place})")
+        parts[name] = min(1.0, max(0.0, float(value)))
+    return Score(value=_weighted(parts, weights), parts=parts, parsed=judged.parsed, reason=judged.reason)
 
 
-def _by_task(sample: Sample, response: Response) -> Score:
-    """Accuracy by the built-in task."""
+def _by_task(sample: Sample, response: Response, reading: Reading, *, only_quickly: bool = False) -> Any:
+    """Judged by the built-in task; None where that is not quick and only quick judgements are asked for."""
     task = task_of(sample)
-    gold = _gold(sample)
-    answer, reason = None, unreadable(response, max_chars=task.max_chars)
-    if response.answer is not None and not reason:
-        answer = task.read_answer(sample, response.answer)
-        reason = "" if answer is not None else "no single answer of the right kind in the answer block"
+    gold = _gold(sample, task)
+    answer, reason = _read(sample, response, task, reading)
     if answer is None:
-        return Score(value=0.0, reason=reason)
-    return Score(value=_unit(task.accuracy(answer, gold), "the accuracy"), parsed=task.show(answer))
+        return Judged(0.0, None, reason)
+    measure = task.quick_accuracy if only_quickly and task.quick_accuracy else task.accuracy
+    accuracy = measure(answer, gold)
+    if accuracy is None:
+        return None
+    if not _is_unit(accuracy):
+        raise ValueError(f"an accuracy must be a number in [0, 1], got {accuracy!r}")
+    return Judged(min(1.0, max(0.0, accuracy)), task.show(answer))
 
 
-def _gold(sample: Sample) -> Any:
-    """The gold answer of a sample, read once for all responses to it."""
-    try:
-        return _read_gold(sample.problem_type, sample.gold, sample.options)
-    except DataError:
-        return task_of(sample).read_gold(sample)  # raises again, with the place of the row
+def _read(sample: Sample, response: Response, task: Task, reading: Reading) -> tuple[Any, str]:
+    """The answer of a response, and why there is none."""
+    texts, reason = reading.find(response)
+    for text in texts:
+        if len(text) > task.max_chars:
+            reason = f"answer longer than {task.max_chars} characters"
+            continue
+        answer = task.read_answer(sample, text)
+        if answer is not None:
+            return answer, ""
+    if reading.is_prose and task.read_prose and texts and len(texts[-1]) <= task.max_chars:
+        answer = task.read_prose(sample, texts[-1])
+        if answer is not None:
+            return answer, ""
+    return None, reason or f"no single answer of the right kind in the {_PLACES.get(reading.name, 'response')}"
 
 
-@functools.lru_cache(maxsize=128)
-def _read_gold(problem_type: str, answer: str, options: tuple[str, ...]) -> Any:
-    sample = Sample(id="", problem_type=problem_type, problem="", gold=answer, options=options)
-    return TASKS[problem_type].read_gold(sample)
+_PLACES = {"tags": "answer block"}
 
 
-def _by_own_reward(function: RewardFunction, sample: Sample, text: str) -> Score:
+MAX_GOLDS = 256
+_GOLDS: dict[tuple[str, str, tuple[str, ...]], Any] = {}
+"""Golds that were read: all responses to a question share one."""
+
+
+def _gold(sample: Sample, task: Task) -> Any:
+    key = (sample.problem_type, sample.gold, sample.options)
+    if key not in _GOLDS:
+        if len(_GOLDS) >= MAX_GOLDS:
+            _GOLDS.clear()
+        _GOLDS[key] = task.read_gold(sample)
+    return _GOLDS[key]
+
+
+def _by_own_reward(function: RewardFunction, sample: Sample, text: str) -> Judged | Score:
     """Accuracy, and maybe further parts, by a function that the user registered."""
-    judged = function(sample, text)
+    judged = call(function, sample, text)
+    place = REGISTRY.places.get(("reward", sample.problem_type), sample.problem_type)
     if not isinstance(judged, Score):
-        raise TypeError(f"the reward of '{sample.problem_type}' must return a Score, got {type(judged).__name__}")
+        raise JobError(f"the reward must return a Score, got {type(judged).__name__} ({place})")
     if not judged.is_scored:
         return judged
-    accuracy = _unit(judged.parts.get("accuracy", judged.value), "the accuracy")
-    return replace(judged, value=accuracy, parsed=judged.parsed if judged.parsed is not None else "")
-
-
-def unreadable(response: Response, *, max_chars: int) -> str:
-    """Why the answer of a response cannot be read at all; "" where it can."""
-    if not response.answers:
-        return "no complete answer block after the thinking"
-    if response.answer is None:
-        return "answer blocks contradict each other"
-    if len(response.answer) > max_chars:
-        return f"answer longer than {max_chars} characters"
-    return "" if response.answer.strip() else "the answer block is empty"
+    accuracy = judged.parts.get("accuracy", judged.value)
+    if not _is_unit(accuracy):
+        raise JobError(f"the accuracy must be a number in [0, 1], got {accuracy!r} ({place})")
+    return Judged(float(accuracy), judged.parsed if judged.parsed is not None else "", judged.reason, judged.parts)
 
 
 def task_of(sample: Sample) -> Task:
@@ -161,34 +233,47 @@ def check(samples: Iterable[Sample]) -> None:
             task_of(sample).read_gold(sample)
 
 
-def is_heavy(sample: Sample) -> bool:
-    """True where judging may take long or runs code of the user's, so that it belongs into a killable process."""
-    return sample.problem_type in REGISTRY.rewards or bool(REGISTRY.parts) or task_of(sample).is_heavy
+def is_checked_quickly(sample: Sample) -> bool:
+    """True where reading the gold answer costs a few milliseconds at most, whatever it is."""
+    if sample.problem_type in REGISTRY.rewards:
+        return True
+    task = task_of(sample)
+    return not task.is_heavy or task.is_quick(sample.gold)
+
+
+def can_be_interrupted(sample: Sample, text: str | None) -> bool:
+    """True where judging a response is Python code, or compiled code that soon ends."""
+    task = task_of(sample)
+    return not task.is_compiled or (task.is_tame(text or "") and task.is_tame(sample.gold))
+
+
+def runs_own_code(sample: Sample) -> bool:
+    """True where code of the user's takes part in judging a sample."""
+    return sample.problem_type in REGISTRY.rewards or bool(REGISTRY.parts)
 
 
 def _weighted(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
-    for name in weights:
+    value = 0.0
+    for name, weight in weights.items():
         if name not in parts:
             raise UsageError(f"reward.weights names the part '{name}', but a response has only {', '.join(parts)}")
-    value = sum(weight * (1.0 + parts[name] if name == "overlong" else parts[name]) for name, weight in weights.items())
+        value += weight * (1.0 + parts[name] if name == "overlong" else parts[name])
     return min(1.0, max(0.0, value))
 
 
-def _unit(value: float, what: str) -> float:
-    """A value that must be finite and in [0, 1], up to rounding."""
-    if not (isinstance(value, (int, float)) and -1e-9 <= value <= 1 + 1e-9):
-        raise ValueError(f"{what} must be a number in [0, 1], got {value!r}")
-    return min(1.0, max(0.0, float(value)))
+def _is_unit(value: object) -> bool:
+    """True for a finite number in [0, 1], up to rounding."""
+    return isinstance(value, (int, float)) and -1e-9 <= value <= 1 + 1e-9
 
 
 _PICTURE = '<svg viewBox="0 0 9 9"><rect width="5" height="5"/><text x="1" y="5">a</text></svg>'
-_FIRST_USES = {"math": (r"(x + 1)^2 \sin x", r"x^2 \sin x + 2x \sin x + \sin x"), "svg code": (_PICTURE, _PICTURE)}
+_FIRST_USES = {"math": (r"\sum_{n=1}^{3} n", r"\sum_{k=1}^{3} k"), "svg code": (_PICTURE, _PICTURE)}
 """Problem type -> a gold and an answer that make it import everything it ever needs."""
 
 
 @functools.cache
 def warm_up(problem_type: str) -> None:
     """Import what a type needs by judging an answer, so that the first response of a worker is not late."""
-    if problem_type in _FIRST_USES:
+    if problem_type in _FIRST_USES and problem_type not in REGISTRY.rewards:
         gold, answer = _FIRST_USES[problem_type]
         score(Sample(id="", problem_type=problem_type, problem="", gold=gold), f"<answer>{answer}</answer>")

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 
 from easyvideor1.rewards.parse import MAX_LONG_CHARS, code_in, read_response
-from easyvideor1.rewards.router import unreadable
+from easyvideor1.rewards.readings import TAGS
 from easyvideor1.types import Sample, Score
 
 
@@ -20,14 +20,16 @@ def sandbox_reward(command: Sequence[str], *, timeout_s: float) -> Callable[[Sam
 
     def reward(sample: Sample, text: str) -> Score:
         response = read_response(text)
-        reason = unreadable(response, max_chars=MAX_LONG_CHARS)
-        if reason or response.answer is None:
+        texts, reason = TAGS.find(response)
+        if texts and len(texts[0]) > MAX_LONG_CHARS:
+            reason = f"answer longer than {MAX_LONG_CHARS} characters"
+        if reason:
             return Score(value=0.0, reason=reason)
         request = {
             "id": sample.id,
             "problem": sample.problem,
             "answer": sample.gold,
-            "code": code_in(response.answer),
+            "code": code_in(texts[0]),
             "extra": dict(sample.extra),
         }
         try:

@@ -18,22 +18,33 @@ class Task:
     read_gold: Callable[[Sample], Any]
     """The gold answer, ready to compare; raises DataError where it cannot be read."""
     read_answer: Callable[[Sample, str], Any]
-    """The answer in the text of an answer block; None where there is none, or more than one."""
+    """The answer in a text; None where there is none, or more than one."""
+    read_prose: Callable[[Sample, str], Any] | None = None
+    """The answer somewhere in free text, for readings that look there; None: there is no such rule for the type."""
     accuracy: Callable[[Any, Any], float]
     """Answer and gold -> [0, 1]."""
     show: Callable[[Any], str] = str
     """The answer as text for people."""
     is_heavy: bool = False
-    """True: may take long or much memory on a hostile answer, so it runs in a killable process only."""
+    """True: may take long or much memory on a hostile answer, and then runs in a killable process."""
+    is_quick: Callable[[str], bool] = lambda text: True
+    """Of a heavy type: texts, of golds and answers, that are read in a few milliseconds whatever they are."""
+    is_compiled: bool = False
+    """Of a heavy type: compiled code reads it, which cannot be interrupted and may crash."""
+    is_tame: Callable[[str], bool] = lambda text: False
+    """Of a compiled type: texts that a worker can read without a process of their own."""
+    quick_accuracy: Callable[[Any, Any], float | None] | None = None
+    """Of a heavy type: the accuracy where it costs as little; None where only `accuracy` can tell. None: `accuracy`
+    itself is quick."""
     max_chars: int = MAX_ANSWER_CHARS
 
 
-def bad_gold(sample: Sample, problem: str) -> DataError:
+def bad_gold(sample: Sample, problem: str, *, remedy: str = "") -> DataError:
     """The error for a gold answer that no response could be compared with."""
     shown = sample.gold if len(sample.gold) <= 80 else sample.gold[:77] + "..."
     return DataError(
         f"{problem}, got {shown!r}",
         where=sample.where or sample.id,
         field="answer",
-        remedy=f"mend the row, or give it another problem_type than '{sample.problem_type}'",
+        remedy=remedy or f"mend the row, or give it another problem_type than '{sample.problem_type}'",
     )

@@ -8,7 +8,7 @@ import unicodedata
 
 import snowballstemmer
 
-from easyvideor1.rewards.parse import visible
+from easyvideor1.rewards.folding import DASHES, QUOTES, one_width, visible
 
 _NO_SPACES = (
     "\u0e00-\u0eff"  # Thai, Lao
@@ -27,7 +27,7 @@ def text_words(text: str) -> list[str]:
     >>> text_words("Two cats are running!"), text_words("\u4e00\u53ea\u732b")
     (['two', 'cat', 'are', 'run'], ['\u4e00', '\u53ea', '\u732b'])
     """
-    text = unicodedata.normalize("NFKC", visible(text)).casefold()
+    text = one_width(visible(text)).casefold()
     if text.isascii():
         words = _ASCII_WORD.findall(text)
     else:
@@ -37,12 +37,17 @@ def text_words(text: str) -> list[str]:
 
 
 def printed_words(text: str) -> list[str]:
-    """Words for comparing print: everything between spaces, marks included, CJK one by one; case and width folded.
+    """Words for comparing print: everything between spaces, marks included, CJK one by one.
 
-    >>> printed_words("Gate 5/\u51fa\u53e3")
-    ['gate', '5/', '\u51fa', '\u53e3']
+    Case, width and the kinds of quotes and dashes are folded; superscripts and circled digits are not.
+
+    >>> printed_words("Gate 5/\u51fa\u53e3"), printed_words("it\u2019s x\u00b2")
+    (['gate', '5/', '\u51fa', '\u53e3'], ["it's", 'x\u00b2'])
     """
-    text = unicodedata.normalize("NFKC", visible(text)).casefold()
+    text = one_width(visible(text)).casefold()
+    if text.isascii():
+        return text.split()
+    text = text.translate(QUOTES).translate(DASHES)
     return _SINGLE.sub(lambda match: f" {match[0]} ", text).split()
 
 

@@ -33,6 +33,12 @@ NAMES_B = (
     "Letter B", "The letter is B",
     "Result: B", "Definitely B", "I'd say B", "Thus, (B)", "It should be B.", "the answer is thus B", "Answer -> B",
     '{"answer": "B"}', "{'option': 'B'}", "B. The roofs do not reach it.", "B. it is not low",
+    "Option 2", "Choice 2", "Caption B", "Sentence B", "caption B", "Statement 2", "The second option", "second one",
+    "the 2nd option", "\uff08\uff22\uff09", "Antwort: B", "\uc815\ub2f5: B", "R\xe9ponse : B", "Respuesta: B",
+    "\u041e\u0442\u0432\u0435\u0442: B", "\u2705 B", "### B", "B: a tall tower, not the green boat",
+    "B. It is a tall tower rather than the green boat", "Image B", "Video 2", "\u7b54\u3048\uff1aB",
+    "**Final Answer**: B", "Option (B)", "Option B: a tall tower", "Final answer: B.", "The answer seems to be B",
+    "\u9078B",
 )  # fmt: skip
 NAMES_NOTHING = (
     "", "   ", "F", "Z", "A or B", "A and B", "A, B", "A/B", "AB", "ABCD", "A\nB\nC\nD", "A.\nB.\nC.\nD.", "(A)(B)",
@@ -47,6 +53,10 @@ NAMES_NOTHING = (
     "(b) (c)", "b) or (c)",
     "e.g. the boat", "a.m. today", "a tall tower (C)", "the green boat (B)", "B,c", '{"answer": "B or C"}',
     '{"answer": "B", "other": "C"}', "B\u3001C", "B\uff0cC",
+    "B: a tall tower or the green boat", "B. the green boat", "B, or a man sings", "B: the green boat or a tall tower",
+    "Option 9", "B (or the green boat)", "B / the green boat", "2", "Vitamin B", "The answer is B or the green boat",
+    "B: both a tall tower and the green boat", "Answer 2", "B, although the green boat is possible too",
+    "B: maybe a man sings",
 )  # fmt: skip
 
 
@@ -106,6 +116,49 @@ def test_letters_are_taken_off_options_only_where_all_have_them():
     assert option_labels(["(a) one", "(b) two"]) == {"A": "one", "B": "two"}
     assert option_labels(["A. Lincoln", "G. Washington"]) == {"A": "A. Lincoln", "B": "G. Washington"}
     assert option_labels([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "labels"),
+    [
+        (["\uff08\uff21\uff09\u7ea2", "\uff08\uff22\uff09\u84dd"], {"A": "\u7ea2", "B": "\u84dd"}),
+        (["\uff21\uff0e\u7ea2", "\uff22\uff0e\u84dd"], {"A": "\u7ea2", "B": "\u84dd"}),
+        (["A\u3001\u732b", "B\u3001\u72d7"], {"A": "\u732b", "B": "\u72d7"}),
+        (["A.5 m", "B.6 m"], {"A": "5 m", "B": "6 m"}),
+        (["1. red", "2. blue"], {"A": "red", "B": "blue"}),
+        (["(1) red", "(2) blue"], {"A": "red", "B": "blue"}),
+        (["Option 1: red", "Option 2: blue"], {"A": "red", "B": "blue"}),
+        (["Caption A: a cat", "Caption B: a dog"], {"A": "a cat", "B": "a dog"}),
+        (["Sentence A - it rains", "Sentence B - it snows"], {"A": "it rains", "B": "it snows"}),
+        (["1.5", "2.5"], {"A": "1.5", "B": "2.5"}),
+        (["1:05", "2:10"], {"A": "1:05", "B": "2:10"}),
+        (["1", "2"], {"A": "1", "B": "2"}),
+        (["A", "B"], {"A": "A", "B": "B"}),
+        (["Option A", "Option B"], {"A": "Option A", "B": "Option B"}),
+        (["A cat", "B flat"], {"A": "A cat", "B": "B flat"}),
+    ],
+)
+def test_labels_of_every_kind_are_taken_off(options, labels):
+    assert option_labels(options) == labels
+
+
+def test_a_bare_number_names_an_option_only_where_the_options_are_numbered():
+    numbered = {"A": "red", "B": "blue"}
+    assert read_choice("2", numbered, numbered=True) == read_choice("Option 2", numbered) == "B"
+    assert read_choice("2", numbered) is None
+    assert read_choice("Option 9", numbered) is None
+    counts = option_labels(["A. 3", "B. 1", "C. 2"])
+    assert read_choice("2", counts) == "C"
+    assert read_choice("Option 2", counts) is None  # the second, or the one with 2
+
+
+def test_a_hedge_by_an_options_text_is_no_answer():
+    labels = option_labels(["red", "dark red", "a blue bicycle"])
+    assert read_choice("A: red", labels) == "A"
+    assert read_choice("A: red or a blue bicycle", labels) is None
+    assert read_choice("A. red, not a blue bicycle", labels) == "A"
+    assert read_choice("B. dark red", labels) == "B"  # its own text holds that of A
+    assert read_choice("C. The kettle near the wheel of the bicycle is red", labels) == "C"
 
 
 @pytest.mark.parametrize("gold", ["B", "b", "(B)", "B.", "B. a tall tower", "a tall tower", "Answer: B"])

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from easyvideor1.errors import DataError
+from easyvideor1.rewards.html import read_html
+from easyvideor1.rewards.picture import SIZE, paint
 from easyvideor1.rewards.pool import RewardPool
-from easyvideor1.rewards.raster import MARGIN, paint
 from easyvideor1.rewards.router import check, score
-from easyvideor1.rewards.svg import SIZE, read_svg
-from easyvideor1.rewards.svg_geometry import flatten
+from easyvideor1.rewards.svg import UnreadableSvgError, read_svg
 from easyvideor1.types import Sample
 
 OPEN = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 200">'
@@ -76,6 +76,71 @@ def test_a_worse_picture_scores_less(name):
     assert low <= judge(SCENE, answer) <= high
 
 
+GRADIENT = (
+    f'{OPEN}<defs><linearGradient id="g"><stop offset="0" stop-color="red"/><stop offset="1" stop-color="blue"/>'
+    '</linearGradient></defs><rect width="200" height="200" fill="url(#g)"/></svg>'
+)
+RING = f'{OPEN}<path d="M20 20h160v160H20z M60 60h80v80H60z"/></svg>'
+
+
+@pytest.mark.parametrize(
+    ("gold", "other"),
+    [
+        (GRADIENT, f'{OPEN}<rect width="200" height="200" fill="blue"/></svg>'),
+        (GRADIENT, f'{OPEN}<rect width="200" height="200" fill="#800080"/></svg>'),  # its middle
+        (RING, RING.replace("<path", '<path fill-rule="evenodd"')),  # the default rule fills both squares
+        (f'{OPEN}<svg x="100" width="100" height="200"><rect width="50%" height="200"/></svg></svg>',
+         f'{OPEN}<rect width="100" height="200"/></svg>'),  # percents are of the nested viewport
+        (f'{OPEN}<rect width="1cm" height="1cm"/></svg>', f'{OPEN}<rect width="1" height="1"/></svg>'),
+        (f'{OPEN}<line y1="99" x2="200" y2="99" stroke="red" stroke-width="20" stroke-dasharray="20"/></svg>',
+         f'{OPEN}<line y1="99" x2="200" y2="99" stroke="red" stroke-width="20"/></svg>'),
+        (f'{OPEN}<filter id="f"><feGaussianBlur stdDeviation="20"/></filter>'
+         '<rect x="60" y="60" width="80" height="80" filter="url(#f)"/></svg>',
+         f'{OPEN}<rect x="60" y="60" width="80" height="80"/></svg>'),
+        (f'{OPEN}<clipPath id="c"><circle cx="50" cy="50" r="40"/></clipPath>'
+         '<rect width="200" height="200" clip-path="url(#c)"/></svg>', f'{OPEN}<rect width="200" height="200"/></svg>'),
+    ],
+)  # fmt: skip
+def test_a_renderer_tells_apart_what_a_drawing_shows(gold, other):
+    assert judge(gold, gold) == judge(other, other) == 1
+    assert judge(gold, other) < 0.9
+    assert judge(other, gold) < 0.9
+
+
+def test_the_words_of_a_drawing_count_in_any_script():
+    def sign(text: str) -> str:
+        return f'{OPEN}<rect width="200" height="200" fill="teal"/><text x="20" y="99">{text}</text></svg>'
+
+    assert judge(sign("EXIT"), sign("EXIT")) == judge(sign("\u51fa\u53e3"), sign("\u51fa\u53e3")) == 1
+    assert judge(sign("EXIT"), sign("STOP")) < 0.85
+    assert judge(sign("\u51fa\u53e3"), sign("\u5165\u53e3")) < 0.95
+
+
+HEAVY_DRAWINGS = {
+    "a filter over and over": '<filter id="f"><feGaussianBlur stdDeviation="50"/></filter>'
+    + '<g filter="url(#f)">' * 40 + "<rect/>" + "</g>" * 40,
+    "a filter far larger than the picture": '<filter id="f" x="-99" width="200">'
+    '<feGaussianBlur stdDeviation="9"/></filter><rect filter="url(#f)"/>',
+    "noise of many octaves": '<filter id="f"><feTurbulence numOctaves="200000"/></filter><rect filter="url(#f)"/>',
+    "a thick filter": '<filter id="f"><feMorphology radius="5000"/></filter><rect filter="url(#f)"/>',
+    "tiny dashes": '<path d="M0 0L200 200" stroke="red" stroke-dasharray="0.001"/>' * 40,
+    "masks in masks": "".join(f'<mask id="m{i}" mask="url(#m{i + 1})"><rect/></mask>' for i in range(80))
+    + '<rect mask="url(#m0)"/>',
+    "layers without end": '<g opacity="0.9"><rect width="200" height="200"/></g>' * 1500,
+    "a long text": f'<text font-size="500">{"W" * 60_000}</text>',
+    "markers on every corner": '<marker id="m"><rect/></marker>'
+    + f'<path marker-mid="url(#m)" d="M0 0{"L1 1" * 9000}"/>',
+    "a circle of uses": '<g id="a"><use href="#b"/></g><g id="b"><use href="#a"/></g>',
+    "no picture": '<image href="data:image/png;base64,AAAA"/>',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HEAVY_DRAWINGS)
+def test_drawings_that_would_take_long_are_refused_before_they_are_drawn(name):
+    with pytest.raises(UnreadableSvgError):
+        read_svg(f"{OPEN}{HEAVY_DRAWINGS[name]}</svg>")
+
+
 def test_nearer_pictures_score_more():
     shifted = [judge(SCENE, SCENE.replace('x="20" y="20"', f'x="{20 + shift}" y="20"')) for shift in (0, 4, 15, 50)]
     assert shifted == sorted(shifted, reverse=True)
@@ -118,20 +183,15 @@ def test_absurd_numbers_are_harmless(value):
 
 
 def test_painted_pixels_are_where_the_numbers_say():
-    picture = paint(read_svg('<svg viewBox="0 0 2 1"><rect x="1" width="1" height="1" fill="blue"/></svg>'))
-    assert picture.shape == (SIZE + 2 * MARGIN,) * 2 + (3,)
-    blue = np.all(picture == [0, 0, 1], axis=2)
+    picture = paint(read_svg('<svg viewBox="0 0 2 1"><rect x="1" width="1" height="1" fill="blue"/></svg>')).pixels
+    assert picture.shape == (SIZE, SIZE, 3)
+    blue = np.all(picture == [0, 0, 255], axis=2)
     rows, columns = np.nonzero(blue)
     half = SIZE // 2
     # Twice as wide as high: the lower and upper quarters of the square canvas stay white.
-    assert (rows.min(), rows.max()) == pytest.approx((MARGIN + half // 2, MARGIN + half + half // 2), abs=1)
-    assert (columns.min(), columns.max()) == pytest.approx((MARGIN + half, MARGIN + SIZE - 1), abs=1)
-
-
-def test_an_arc_ends_where_it_should_and_passes_its_top():
-    (path,) = flatten("path", {"d": "M0 0 A5 5 0 0 1 10 0"}, lambda text, _: float(text))
-    assert path.points[-1] == pytest.approx((10, 0), abs=1e-9)
-    assert min(y for _, y in path.points) == pytest.approx(-5, abs=1e-9)
+    assert (rows.min(), rows.max()) == pytest.approx((half // 2, half + half // 2), abs=1)
+    assert (columns.min(), columns.max()) == pytest.approx((half, SIZE - 1), abs=1)
+    assert np.all(picture[~blue] == 255)
 
 
 PAGE = (
@@ -164,6 +224,47 @@ PAGE = (
 )
 def test_pages_are_compared_by_tree_and_words(answer, low, high):
     assert low <= judge(PAGE, answer, "html-code") <= high
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        '<p style="display:none">Hi there</p>', '<p style="DISPLAY : none !important">Hi there</p>',
+        "<p hidden>Hi there</p>",
+        '<p style="visibility: hidden">Hi there</p>', '<p style="opacity:0">Hi there</p>',
+        '<p style="font-size:0px">Hi there</p>',
+        '<style>.x { display: none }</style><p class="x y">Hi there</p>',
+        "<style>p{display:none}</style><p>Hi there</p>",
+        '<p id="a">Hi there</p><style>#a{visibility:hidden}</style>', "<details><p>Hi there</p></details>",
+        "<dialog><p>Hi there</p></dialog>", '<input type="hidden" value="Hi there">',
+        "<template><p>Hi there</p></template>",
+        '<div style="display:none"><p>Hi there</p></div>', '<p style="position:absolute;left:-9999px">Hi there</p>',
+    ],
+)  # fmt: skip
+def test_what_is_hidden_on_a_page_is_not_visible(hidden):
+    page = read_html(hidden)
+    assert page is not None
+    assert page.words == ()
+    assert judge("<p>Hi there</p>", hidden, "html-code") <= 0.5
+
+
+def test_what_is_shown_on_a_page_is_visible():
+    for shown in (
+        "<details open><p>Hi there</p></details>", "<details><summary>Hi there</summary></details>",
+        '<p style="display:block">Hi there</p>', "<style>@media print{p{display:none}}</style><p>Hi there</p>",
+    ):  # fmt: skip
+        page = read_html(shown)
+        assert page is not None
+        assert page.words == ("hi", "there"), shown
+
+
+def test_styling_counts_a_fifth_where_the_gold_has_any():
+    red = '<p style="color:red">Hi there</p>'
+    assert judge(red, red, "html-code") == 1
+    assert judge(red, "<p>Hi there</p>", "html-code") == pytest.approx(0.8)
+    assert judge(red, '<p style="color: blue">Hi there</p>', "html-code") == pytest.approx(0.8)
+    assert judge(red, "<style>p {color: RED}</style><p>Hi there</p>", "html-code") > 0.85  # one more element, same look
+    assert judge("<p>Hi there</p>", red, "html-code") == 1
 
 
 def test_scripts_and_styles_of_pages_are_not_visible_words():

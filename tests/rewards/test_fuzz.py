@@ -23,6 +23,7 @@ def judge_made_responses(count: int, *, seed: int, deadline_s: float) -> None:
                 assert score.is_scored, (sample.problem_type, text[:200], score)  # unscored: late, among others
                 assert 0 <= score.value <= 1, (sample.problem_type, text[:200], score)
                 assert all(0 <= part <= 1 for part in score.parts.values()), (sample.problem_type, text[:200], score)
+        assert not pool.cut, pool.cut  # none ran into a limit
         grown_mb = (resident_bytes() - before_bytes) / 2**20
         log.info("slowest in workers: %s; the main process grew by %.1f MiB", pool.slowest, grown_mb)
     assert grown_mb < 64

@@ -1,14 +1,12 @@
 """The judge, against an HTTP server in this process."""
 
-import json
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from support.judge_server import Server
 
 from easyvideor1.config import JudgeConfig, RewardConfig
 from easyvideor1.errors import UsageError
@@ -17,61 +15,6 @@ from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.types import Sample
 
 SAMPLE = Sample(id="s", problem_type="open-ended", problem="What is he doing?", gold="He waters the garden.")
-
-
-class Server:
-    """A judge that replies what `reply` says to (system, user) texts; an int is an HTTP error, bytes are sent as is."""
-
-    def __init__(self, reply: Callable[[str, str], str | int | bytes]) -> None:
-        server = self
-        self.requests: list[dict] = []
-        self.most_at_once = self.at_once = 0
-        self.lock = threading.Lock()
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                with server.lock:
-                    server.requests.append(body | {"key": self.headers["Authorization"]})
-                    server.at_once += 1
-                    server.most_at_once = max(server.most_at_once, server.at_once)
-                answer = reply(*(message["content"] for message in body["messages"]))
-                with server.lock:
-                    server.at_once -= 1
-                message = {
-                    "index": 0,
-                    "finish_reason": "stop",
-                    "message": {"role": "assistant", "content": str(answer)},
-                }
-                usage = {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14}
-                content = {
-                    "id": "x",
-                    "object": "chat.completion",
-                    "created": 0,
-                    "model": "m",
-                    "choices": [message],
-                    "usage": usage,
-                }
-                data = answer if isinstance(answer, bytes) else json.dumps(content).encode()
-                self.send_response(answer if isinstance(answer, int) else 200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        threading.Thread(target=self._http.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
-
-    def close(self) -> None:
-        self._http.shutdown()
-        self._http.server_close()
 
 
 @pytest.fixture
@@ -129,6 +72,11 @@ def test_the_same_answer_is_asked_once_and_then_read_from_disk(serve, tmp_path):
         "VERDICT: 11",
         "VERDICT: good",
         "VERDICT: 7 or 8",
+        "VERDICT: 10.5",
+        "VERDICT: 7 out of 100",
+        "VERDICT: -7",
+        "The VERDICT: 7 is what I would give a better answer.",
+        "*" * 5000 + "VERDICT: 7",
         "7",
     ],
 )
@@ -139,10 +87,61 @@ def test_a_reply_without_a_verdict_in_its_last_line_is_unscored(serve, tmp_path,
 
 
 @pytest.mark.parametrize(
-    "reply", ["**VERDICT: 4**", "verdict: 4.", "so\n\nVERDICT:  4\n\n", "VERDICT: **4**", "VERDICT: 4/10"]
-)
+    "reply",
+    [
+        "**VERDICT: 4**", "verdict: 4.", "so\n\nVERDICT:  4\n\n", "VERDICT: **4**", "VERDICT: 4/10", "- VERDICT: 4",
+        "### VERDICT: 4", "* **VERDICT:** 4", "> VERDICT: 4", "VERDICT: 4 out of 10", "VERDICT: 4 / 10",
+        "**Verdict**: 4",
+        "```\nVERDICT: 4\n```", "```text\nso\nVERDICT: 4\n```\n", "VERDICT: [4]", "[VERDICT: 4]", '"VERDICT: 4"',
+        "1. VERDICT: 4",
+        "Final verdict: 4", "VERDICT: \\boxed{4}", "VERDICT: $4$", "VERDICT: 4.0", "VERDICT = 4", "VERDICT: 4 points",
+        "<answer>\nVERDICT: 4\n</answer>", "VERDICT: 4\n---", "\u2022 VERDICT: 4",
+    ],
+)  # fmt: skip
 def test_a_verdict_may_wear_marks(serve, tmp_path, reply):
     assert Judge(config(serve(lambda *_: reply), tmp_path)).grade([candidate("x")])[0].value == 0.4
+
+
+def test_a_reply_without_a_verdict_is_not_kept_and_asked_for_again(serve, tmp_path):
+    replies = iter(["I am not sure.", "VERDICT: 8"])
+    server = serve(lambda *_: next(replies))
+    settings = config(server, tmp_path)
+    assert not Judge(settings).grade([candidate("x")])[0].is_scored
+    assert Judge(settings).grade([candidate("x")])[0].value == 0.8
+    assert Judge(settings).grade([candidate("x")])[0].value == 0.8
+    assert len(server.requests) == 2
+
+
+def test_a_kept_reply_that_cannot_be_read_is_asked_for_again(serve, tmp_path):
+    server = serve(lambda *_: "VERDICT: 8")
+    settings = config(server, tmp_path)
+    Judge(settings).grade([candidate("x")])
+    for path in Path(settings.cache_dir).iterdir():
+        path.write_text('{"reply": "half a li')
+    assert Judge(settings).grade([candidate("x")])[0].value == 0.8
+    assert len(server.requests) == 2
+
+
+def test_failures_are_counted_by_their_kind_and_not_by_their_text(serve, tmp_path):
+    server = serve(lambda _, user: f"I cannot say anything about {user[-30:]}")
+    settings = RewardConfig(judge=config(server, tmp_path))
+    with RewardPool.from_config(settings, thinking=False, max_response_tokens=100) as pool:
+        pool.score([(SAMPLE, f"<answer>answer {number}</answer>") for number in range(5)])
+    assert pool.unscored == {"judge m: no verdict in the last line": 5}
+
+
+@pytest.mark.parametrize(
+    "reply", ["VERDICT: FIRST", "- **VERDICT: first answer**", "### VERDICT: The first", "```\nVERDICT: FIRST\n```"]
+)
+def test_a_verdict_about_a_pair_may_wear_marks_too(serve, tmp_path, reply):
+    def first_then_second(_: str, user: str) -> str:
+        return (
+            reply
+            if "rain" in user.split("Second answer")[0]
+            else reply.replace("FIRST", "SECOND").replace("first", "second")
+        )
+
+    assert Judge(config(serve(first_then_second), tmp_path)).compare([candidate("rain")])[0].value == 1
 
 
 def test_instructions_in_a_candidate_stay_inside_the_fence_and_give_no_verdict(serve, tmp_path):

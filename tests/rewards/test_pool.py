@@ -5,13 +5,14 @@ import math
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
 from easyvideor1.config import RewardConfig
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.jobs.worker import Worker
-from easyvideor1.rewards import router
+from easyvideor1.rewards import budget, router
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.rewards.registry import REGISTRY
 from easyvideor1.types import Sample
@@ -80,9 +81,9 @@ def test_hanging_crashing_and_greedy_responses_are_unscored_and_the_others_keep_
         "not done within 1 s; its process was killed",
         "the process that worked on it died (signal 11)",
         "not enough memory for it in its process",
-        f"unexpected KeyError: 'a bug in the reward' ({own}:25)",
+        f"unexpected KeyError: 'a bug in the reward' ({own}:25: raise KeyError(\"a bug in the reward\"))",
     ]
-    assert reasons[4].startswith("unexpected ValueError: the accuracy must be a number in [0, 1], got nan (")
+    assert reasons[4] == f"the accuracy must be a number in [0, 1], got nan ({own}:behave)"
     assert all(math.isnan(score.value) for score in scores if not score.is_scored)
     assert pool.unscored.total() == 5
 
@@ -110,14 +111,13 @@ def test_a_hanging_response_costs_one_worker_and_one_alone(own, monkeypatch):
 
 
 def test_a_killed_worker_is_replaced_at_once(own):
-    hang = (sample(), "hang")
     with RewardPool(rewards={"behaviour": f"{own}:behave"}, deadline_s=1.0, workers=1) as pool:
-        pool.score([(sample("math", "4"), "<answer>2+2</answer>"), hang])  # nothing is waiting when it is killed
-        assert pool._workers is not None
-        (worker,) = pool._workers._workers
+        pool.score([(sample(), "x"), (sample(), "hang")])  # nothing is waiting when it is killed
+        assert pool._workers._pool is not None
+        (worker,) = pool._workers._pool._workers
         assert not worker.is_busy
-        assert pool.score([(sample("math", "4"), "<answer>2+2</answer>")])[0].value == 1
-        assert pool._workers._workers == {worker}
+        assert pool.score([(sample(), "x")])[0].parts["accuracy"] == 1
+        assert pool._workers._pool._workers == {worker}
 
 
 def counting(function, calls):
@@ -145,7 +145,75 @@ def test_workers_are_reused_and_end_with_the_pool(own):
 def test_cheap_types_start_no_process():
     with RewardPool() as pool:
         score = pool.score([(sample("numerical", "4"), "<answer>4</answer>")])[0]
-        assert (score.value, pool._workers) == (1.0, None)
+        assert (score.value, pool._workers._pool) == (1.0, None)
+
+
+SMALL = '<svg viewBox="0 0 9 9"><rect width="5" height="5"/></svg>'
+SLOW = (
+    '<svg viewBox="0 0 9 9"><defs><rect id="a" width="9" height="9" rx="3" stroke="red"/></defs>'
+    + '<use href="#a"/>' * 2400
+    + "</svg>"
+)
+"""A drawing within all limits that takes some seconds."""
+
+
+def drawing(answer: str) -> tuple[Sample, str]:
+    return sample("svg code", SMALL), f"<answer>{answer}</answer>"
+
+
+def test_an_answer_that_runs_into_the_deadline_is_wrong_and_counted_and_not_unscored():
+    with RewardPool(deadline_s=1.0, workers=1) as pool:
+        scores = pool.score([drawing(SLOW), drawing(SMALL), drawing(SLOW.replace("red", "blue"))])
+        assert [score.parts["accuracy"] for score in scores] == [0, 1, 0]
+        assert scores[0].reason.startswith("not done within")
+        assert scores[0].parts["format"] == 0.5  # one answer block, with nothing that could be read in time
+        assert not pool.unscored
+        assert pool.cut == {"time": 2}
+
+
+def test_an_honest_answer_that_is_slow_gets_the_time_that_is_left(monkeypatch):
+    monkeypatch.setattr(budget, "FIRST_FRAC", 0.001)
+    monkeypatch.setattr(budget, "FIRST_S", 0.05)
+    slow = SLOW.replace('<use href="#a"/>' * 2100, "")  # some tenths of a second
+    with RewardPool(deadline_s=60.0, workers=1) as pool:
+        scores = pool.score([(sample("svg code", slow), f"<answer>{slow}</answer>")])
+        assert [seconds > 0.05 for seconds, _ in pool.slowest] == [True, True]  # cut short once, and judged then
+    assert scores[0].parts["accuracy"] == 1
+    assert not pool.cut
+
+
+def test_where_the_gold_itself_cannot_be_read_in_time_the_answer_is_not_to_blame():
+    with RewardPool(deadline_s=0.3, workers=1) as pool:
+        score = pool.score([(sample("svg code", SLOW), f"<answer>{SLOW}</answer>")])[0]
+        assert not score.is_scored
+        assert pool.unscored == {"not done within": 1}
+        assert not pool.cut
+        with pytest.raises(
+            DataError, match=r"field 'answer': the gold answer could not be read: not done within 0\.3 s"
+        ):
+            pool.check([sample("svg code", SLOW + " ")])
+
+
+def test_hostile_answers_among_honest_ones_hold_a_batch_for_a_few_deadlines_at_most():
+    items = [drawing(SLOW.replace("red", f"#{number:03x}")) for number in range(20)]
+    with RewardPool(deadline_s=1.0, workers=2) as pool:
+        pool.score([drawing(SMALL)])  # the workers start
+        started = time.monotonic()
+        scores = pool.score([*items[:10], drawing(SMALL), *items[10:], (sample("math", "4"), "<answer>2+2</answer>")])
+        assert (
+            time.monotonic() - started < 20
+        )  # one by one with the whole deadline they would take as long on one worker
+    assert [score.parts["accuracy"] for score in scores] == [0] * 10 + [1] + [0] * 10 + [1]
+    assert pool.cut == {"time": 20}
+
+
+def test_gold_drawings_are_read_in_workers_and_errors_name_their_rows():
+    bad = Sample(id="b", where="rows:7", problem_type="svg code", problem="", gold="<svg><script/></svg>")
+    with (
+        RewardPool(workers=1) as pool,
+        pytest.raises(DataError, match="rows:7: field 'answer': an SVG answer is one safe"),
+    ):
+        pool.check([sample("svg code", SMALL), bad])
 
 
 def test_parts_of_ones_own_are_weighed_like_the_others(own):
@@ -196,7 +264,7 @@ def test_a_reward_that_cannot_be_loaded_is_a_usage_error(own, place, message):
 
 def test_a_file_that_fails_at_import_is_a_usage_error_naming_it(tmp_path):
     (tmp_path / "bad.py").write_text("import no_such_module_here")
-    with pytest.raises(UsageError, match=r"bad\.py: cannot be imported: ModuleNotFoundError"):
+    with pytest.raises(UsageError, match=r"bad\.py:1: cannot be imported: ModuleNotFoundError"):
         RewardPool(rewards={"behaviour": f"{tmp_path / 'bad.py'}:f"})
 
 

@@ -16,6 +16,7 @@ POINTS = [[20, 30], [60, 120], [100, 200]]
 PICTURE = '<svg viewBox="0 0 20 10"><circle cx="5" cy="5" r="4" fill="teal"/></svg>'
 ASKED_FOR = {
     "multiple choice": "B",
+    "multiple select": "A, C",
     "numerical": "17",
     "regression": "2.75",
     "temporal grounding": json.dumps({"time": [3.5, 9]}),
@@ -33,7 +34,8 @@ ASKED_FOR = {
     "preference": "Response 2",
 }
 OTHER = {
-    "multiple choice": "A", "numerical": "19", "regression": "9", "temporal grounding": "20 to 30",
+    "multiple choice": "A", "multiple select": "A, B", "numerical": "19", "regression": "9",
+    "temporal grounding": "20 to 30",
     "spatial grounding": "[500, 500, 600, 600]", "tracking": "{}", "spatial-temporal grounding": "{}",
     "segmentation": "{}", "open-ended": "Purple mountains shimmer", "math": "\\frac{4}{3}", "ocr": "way in 7",
     "boolean": "Yes", "svg code": '<svg viewBox="0 0 20 10"/>', "html code": "none", "python code": "f = 2",
@@ -42,7 +44,7 @@ OTHER = {
 
 
 def sample(problem_type: str) -> Sample:
-    options = ("cat", "dog") if problem_type == "multiple choice" else ()
+    options = ("cat", "dog", "boat") if problem_type.startswith("multiple") else ()
     answer = ASKED_FOR[problem_type]
     media = (Media(kind="video", path="v.mp4"),)
     return Sample(id=problem_type, problem_type=problem_type, problem="?", gold=answer, options=options, media=media)

@@ -26,6 +26,13 @@ READS_BOX = (
     '{"xmin": 20, "ymin": 40, "xmax": 120, "ymax": 90}', '{"Boxes": [20, 40, 120, 90]}', "[20 40 120 90]",
     "top left (20, 40), bottom right (120, 90)", "x1=20, y1=40, x2=120, y2=90",
     "\u200b[20, 40, 120, 90]", "{\u201cboxes\u201d: [20, 40, 120, 90]}",
+    'The cup (red): {"bbox_2d": [20, 40, 120, 90]}', '{"box": [20, 40, 120, 90]} (pixels)',
+    '{"left": 20, "top": 40, "right": 120, "bottom": 90}', '{"bounding_boxes": [[20, 40, 120, 90]]}',
+    '{"objects": [{"bbox": [20, 40, 120, 90], "label": "boat", "score": 0.9}]}', '{"boundingBox": [20, 40, 120, 90]}',
+    "[{'Position': [20, 40, 120, 90], 'Confidence': 0.9}]", '{"x": 20, "y": 40, "width": 100, "height": 50}',
+    '{"cx": 70, "cy": 65, "w": 100, "h": 50}', '{"top_left": [20, 40], "bottom_right": [120, 90]}',
+    '{"result": {"bbox_2d": [20, 40, 120, 90]}}', '{"x_min": 20, "y_min": 40, "x_max": 120, "y_max": 90}',
+    '{"label": "boat"} {"bbox": [20, 40, 120, 90]}', '{"bbox": [20, 40, 120, 90], "score": 0.7}',
 )  # fmt: skip
 READS_NO_BOX = (
     "", "no boat", '{"boxes": [20, 40, 120]}', '{"boxes": [20, 40, 120, 90, 1]}', '{"boxes": null}', '{"boxes": []}',
@@ -113,6 +120,13 @@ TRACK = {"boxes": {"1": B, "2": B, "3": B, "4": B, "5": B}}
         ('{"boxes": {"1": [NaN, 10, 60, 110], "2": [10, 10, 60, 110]}}', 0.2),
         ("```json\n" + json.dumps(TRACK) + "\n```", 1.0),
         ({"boxes": {str(second): B for second in range(1, 800)}}, 1.0),
+        ('{"frame": 1, "bbox_2d": [10, 10, 60, 110]}\n{"frame": 2, "bbox_2d": [10, 10, 60, 110]}', 0.4),  # a line each
+        ('{"1": [10, 10, 60, 110]}\n{"2": [10, 10, 60, 110]}\n{"3": [10, 10, 60, 110]}', 0.6),
+        ('{"time": "00:01", "box": [10, 10, 60, 110]}', 0.2),
+        ('{"frame": 1, "box": [10, 10, 60, 110]}\n{"frame": 1, "box": [9, 9, 20, 20]}', 0.0),  # two boxes for one
+        ({"answer": {"boxes": {"1": B, "2": B}}}, 0.4),
+        ({"tracking": [{"frame_id": 1, "bbox": B}, {"frame_id": 3, "bbox": B}]}, 0.4),
+        ("The man (left): " + json.dumps(TRACK), 1.0),
         ("five boxes", 0.0),
         ("", 0.0),
     ],
@@ -141,6 +155,8 @@ TUBE = {"time": [4, 8], "boxes": {"4": B, "5": B, "6": B, "7": B}}
         ({"time": ["00:04", "00:08"], "boxes": TUBE["boxes"]}, 1.0),
         ({"time": [4, 8], "boxes": {"4": None, "5": [1], "6": "x", "7": B}}, 0.625),
         ({"start_time": 4, "end_time": 8, "boxes": TUBE["boxes"]}, 1.0),
+        ("Here (in seconds): " + json.dumps(TUBE), 1.0),
+        (json.dumps({"time": [4, 8]}) + "\n" + json.dumps({"boxes": TUBE["boxes"]}), 1.0),
         ({"time": None, "boxes": None}, 0.0),
         ([4, 8], 0.0),
         ("4 to 8", 0.0),

@@ -1,5 +1,7 @@
 """Free text, printed text and preferences."""
 
+import random
+
 import pytest
 
 from easyvideor1.errors import DataError
@@ -120,10 +122,50 @@ def test_accents_and_vowel_signs_are_part_of_words():
         ("50% OFF", "50% OFF", 1),
         ("PLATFORM 9", "\u200bPLATFORM 9\ufeff", 1),
         ("PLATFORM\u200b 9", "PLATFORM 9", 1),
+        ("it\u2019s here", "it's here", 1),  # kinds of quotes and dashes
+        ("\u201cOPEN\u201d 9\u201317", '"OPEN" 9-17', 1),
+        ("\uff21\uff22 \uff11", "AB 1", 1),  # width
+        ("x\u00b2 = 4", "x2 = 4", 2 / 3),  # a superscript is no digit,
+        ("\u2460 start here", "1 start here", 2 / 3),  # nor is a circled one
+        ("d\u00e9bris field", "debris field", 0.5),
+        # One word: 1 - edit distance / length of the longer, 0 where that is a half or less.
+        ("STARBUCKS", "STARBUCK", 8 / 9),
+        ("STARBUCKS", "starbucks", 1),
+        ("EXIT", "EX1T", 0.75),
+        ("EXIT", "EXAM", 0),
+        ("EXIT", "EXIT EXIT", 0),
+        ("EXIT", "EXIT EXIT EXIT EXIT", 0),
+        ("EXIT", "EXITS", 0.8),
+        ("EXIT", "TAXI", 0),
+        ("\u51fa", "\u5165", 0),
     ],
 )
 def test_printed_text_by_hand(gold, answer, accuracy):
     assert judge("OCR", gold, answer) == pytest.approx(accuracy, abs=1e-12)
+
+
+def edits(first: list[str], second: list[str]) -> int:
+    """The edit distance by its definition: insertions, deletions and substitutions, each counted one."""
+    row = list(range(len(second) + 1))
+    for number, one in enumerate(first, start=1):
+        row, previous = [number], row
+        for place, other in enumerate(second):
+            row.append(min(row[-1] + 1, previous[place + 1] + 1, previous[place] + (one != other)))
+    return row[-1]
+
+
+def test_printed_text_is_scored_by_the_published_error_rates():
+    rng = random.Random(0)
+    for _ in range(200):
+        gold = [rng.choice("abc") for _ in range(rng.randrange(2, 8))]
+        words = [rng.choice("abcd") for _ in range(rng.randrange(1, 9))]
+        # Word error rate, (S + D + I) / N, of which 1 - min(1, WER) is the accuracy.
+        expected = 1 - min(1.0, edits(gold, words) / len(gold))
+        assert judge("OCR", " ".join(gold), " ".join(words)) == pytest.approx(expected, abs=1e-12)
+        # ANLS of a single word: 1 - NL where NL < 0.5, else 0.
+        distance = edits(gold, words) / max(len(gold), len(words))
+        expected = 1 - distance if distance < 0.5 else 0.0
+        assert judge("OCR", "".join(gold), "".join(words)) == pytest.approx(expected, abs=1e-12)
 
 
 def test_word_accuracy_is_not_negative():

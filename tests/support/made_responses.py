@@ -13,6 +13,7 @@ BOX = [10, 20, 110, 220]
 POINTS = [[20, 30], [60, 120], [100, 200]]
 GOLDS = {
     "multiple choice": ("B", "A", "C. a boat"),
+    "multiple select": ("A, C", "B"),
     "numerical": ("17", "2.5", "1,200"),
     "regression": ("2.75", "40"),
     "temporal grounding": (json.dumps({"time": [3.5, 9]}), "10 to 20"),
@@ -71,7 +72,7 @@ def made_responses(count: int, *, seed: int) -> Iterator[tuple[Sample, str]]:
     for index in range(count):
         problem_type = CANONICAL[index % len(CANONICAL)]
         gold = rng.choice(GOLDS[problem_type])
-        options = ("a cat", "a dog", "a boat") if problem_type == "multiple choice" else ()
+        options = ("a cat", "a dog", "a boat") if problem_type.startswith("multiple") else ()
         sample = Sample(id=f"{seed}-{index}", problem_type=problem_type, problem="?", gold=gold, options=options)
         maker: Callable[[random.Random, str], str] = rng.choice(makers)
         text = maker(rng, gold)

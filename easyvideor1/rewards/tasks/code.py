@@ -3,37 +3,53 @@
 from __future__ import annotations
 
 import ast
-
-import numpy as np
+import re
+from dataclasses import dataclass
 
 from easyvideor1.rewards.html import Page, page_likeness, read_html
 from easyvideor1.rewards.parse import MAX_LONG_CHARS, code_in
-from easyvideor1.rewards.raster import likeness, paint
+from easyvideor1.rewards.picture import Picture, likeness, paint
 from easyvideor1.rewards.svg import UnreadableSvgError, read_svg
 from easyvideor1.rewards.task import Task, bad_gold
 from easyvideor1.types import Sample
 
+QUICK_PAGE_CHARS, QUICK_PAGE_TAGS = 16_384, 500
+QUICK_PROGRAM_CHARS, QUICK_PROGRAM_BRACKETS = 4096, 100
+"""What is shorter is read in a millisecond or two, whatever it is."""
+TAME_DRAWING_CHARS, TAME_DRAWING_TAGS = 8192, 100
+"""What is shorter, and multiplies nothing, is drawn in a tenth of a second at most."""
 
-def _gold_picture(sample: Sample) -> np.ndarray:
+
+def _gold_picture(sample: Sample) -> Picture:
     try:
         return paint(read_svg(code_in(sample.gold)))
     except UnreadableSvgError as error:
         raise bad_gold(sample, f"an SVG answer is one safe drawing, this is {error}") from None
 
 
-def _read_picture(sample: Sample, text: str) -> np.ndarray | None:
+def _read_picture(sample: Sample, text: str) -> Picture | None:
     try:
         return paint(read_svg(code_in(text)))
     except UnreadableSvgError:
         return None
 
 
+_WILD = re.compile(r"<(?:\w+:)?(?:use|filter|mask|pattern|marker|image|style|clipPath)|dasharray|url\(")
+
+
+def _is_tame_drawing(text: str) -> bool:
+    return len(text) <= TAME_DRAWING_CHARS and text.count("<") <= TAME_DRAWING_TAGS and not _WILD.search(text)
+
+
 SVG = Task(
     read_gold=_gold_picture,
     read_answer=_read_picture,
     accuracy=likeness,
-    show=lambda picture: f"a drawing, {float(1 - picture.mean()):.2f} dark",
+    show=lambda picture: f"a drawing, {picture.dark_frac:.2f} dark",
     is_heavy=True,
+    is_quick=lambda text: False,
+    is_compiled=True,
+    is_tame=_is_tame_drawing,
     max_chars=MAX_LONG_CHARS,
 )
 
@@ -51,30 +67,47 @@ HTML = Task(
     accuracy=page_likeness,
     show=lambda page: f"a page of {len(page.tags)} tags and {len(page.words)} words",
     is_heavy=True,
+    is_quick=lambda text: len(text) <= QUICK_PAGE_CHARS and text.count("<") <= QUICK_PAGE_TAGS,
     max_chars=MAX_LONG_CHARS,
 )
 
 
-def read_program(text: str) -> str | None:
-    """A Python program in one spelling, without comments; as it stands where it does not parse, None for nothing."""
-    text = code_in(text)
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A Python program."""
+
+    source: str
+    syntax: str
+    """Its syntax tree in words, without comments; the source where it does not parse."""
+
+
+def read_program(text: str) -> Program | None:
+    """The program in a text; None for nothing."""
+    source = code_in(text).strip()
     try:
-        return ast.unparse(ast.parse(text)) or None
+        tree = ast.parse(source)
+        return Program(source, ast.dump(tree)) if tree.body else None
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # MemoryError: the parser's word for nesting
-        return text.strip() or None
+        return Program(source, source) if source else None
 
 
-def _gold_program(sample: Sample) -> str:
+def _gold_program(sample: Sample) -> Program:
     program = read_program(sample.gold)
     if program is None:
         raise bad_gold(sample, "a program is not empty")
     return program
 
 
+def _is_quick_program(text: str) -> bool:
+    return len(text) <= QUICK_PROGRAM_CHARS and sum(map(text.count, "([{-~")) <= QUICK_PROGRAM_BRACKETS
+
+
 PYTHON = Task(
     read_gold=_gold_program,
     read_answer=lambda sample, text: read_program(text),
-    accuracy=lambda program, gold: float(program == gold),
+    accuracy=lambda program, gold: float(program.syntax == gold.syntax),
+    show=lambda program: program.source,
     is_heavy=True,
+    is_quick=_is_quick_program,
     max_chars=MAX_LONG_CHARS,
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from easyvideor1.rewards.measures import mean_relative_accuracy, numbers_agree
-from easyvideor1.rewards.numbers import Number, read_number
+from easyvideor1.rewards.measures import mean_relative_accuracy
+from easyvideor1.rewards.numbers.quantity import Number, comparable, read_number, same_number
+from easyvideor1.rewards.numbers.units import BARE
 from easyvideor1.rewards.task import Task, bad_gold
 from easyvideor1.types import Sample
 
@@ -22,10 +23,19 @@ def _read_answer(sample: Sample, text: str) -> Number | None:
 NUMERICAL = Task(
     read_gold=_read_gold,
     read_answer=_read_answer,
-    accuracy=lambda answer, gold: numbers_agree(answer.value, gold.value, is_gold_whole=gold.is_whole),
+    accuracy=lambda answer, gold: float(same_number(answer, gold)),
 )
+
+
+def _relative_accuracy(answer: Number, gold: Number) -> float:
+    if answer.unit is gold.unit is BARE and not (answer.is_percent or gold.is_percent):
+        return mean_relative_accuracy(answer.num * gold.den, gold.num * answer.den)  # exact, and the same share
+    values = comparable(answer, gold)
+    return 0.0 if values is None else mean_relative_accuracy(*values)
+
+
 REGRESSION = Task(
     read_gold=_read_gold,
     read_answer=_read_answer,
-    accuracy=lambda answer, gold: mean_relative_accuracy(answer.value, gold.value),
+    accuracy=_relative_accuracy,
 )

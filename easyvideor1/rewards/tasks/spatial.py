@@ -8,17 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from easyvideor1.rewards.boxes import box_of, boxes_value, frames_of, points_of, read_box
+from easyvideor1.rewards.boxes import box_of, boxes_along, boxes_value, frames_of, points_of, read_box
+from easyvideor1.rewards.json_text import finite, json_values, read_json
 from easyvideor1.rewards.measures import Box, Interval, Point, box_iou, interval_iou, mean_frame_iou, point_similarity
-from easyvideor1.rewards.parse import MAX_LONG_CHARS, finite, plain, read_json
+from easyvideor1.rewards.numbers.times import span_of
+from easyvideor1.rewards.parse import MAX_LONG_CHARS, plain
 from easyvideor1.rewards.task import Task, bad_gold
 from easyvideor1.rewards.tasks.temporal import clip_to_duration
-from easyvideor1.rewards.times import span_of
 from easyvideor1.types import Sample
 
 
 def _area(box: Box) -> float:
-    return max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])
+    left, top, right, bottom = box
+    return (right - left) * (bottom - top) if left < right and top < bottom else 0.0
 
 
 def _gold_box(sample: Sample) -> Box:
@@ -46,8 +48,8 @@ class _Listed:
         return self.by_frame or frames_of(list(self.in_order), frames_of_list=frames)
 
 
-def _read_boxes(value: Any) -> _Listed | None:
-    boxes = boxes_value(value)
+def _read_boxes(values: Sequence[Any]) -> _Listed | None:
+    boxes = boxes_along(values)
     by_frame = frames_of(boxes)
     in_order = boxes if isinstance(boxes, list) and not by_frame and any(box_of(item) for item in boxes) else ()
     return _Listed(by_frame, in_order) if by_frame or in_order else None
@@ -64,7 +66,7 @@ def _gold_frames(sample: Sample, value: Any) -> dict[float, Box]:
 
 TRACKING = Task(
     read_gold=lambda sample: _gold_frames(sample, read_json(sample.gold)),
-    read_answer=lambda sample, text: _read_boxes(read_json(plain(text))),
+    read_answer=lambda sample, text: _read_boxes(json_values(plain(text))),
     accuracy=lambda answer, gold: mean_frame_iou(answer.at(sorted(gold)), gold),
     show=lambda answer: f"{len(answer.by_frame or answer.in_order)} boxes",
     max_chars=MAX_LONG_CHARS,
@@ -80,11 +82,10 @@ class _Tube:
 
 
 def _read_tube(sample: Sample, text: str) -> _Tube | None:
-    value = read_json(plain(text))
-    if not isinstance(value, dict):
-        return None
-    span = clip_to_duration(span_of({key: item for key, item in value.items() if key not in ("boxes", "box")}), sample)
-    listed = _read_boxes({key: item for key, item in value.items() if not str(key).startswith("time")})
+    values = json_values(plain(text))
+    spans = {span for span in (span_of(value) for value in values if isinstance(value, dict)) if span is not None}
+    span = clip_to_duration(spans.pop(), sample) if len(spans) == 1 else None
+    listed = _read_boxes(values)
     boxes: Mapping[float, Box] = {}
     if listed:
         # Boxes in a plain list stand for the whole seconds of the span they come with.
@@ -127,9 +128,10 @@ class _Mask:
 
 
 def _read_mask(text: str) -> _Mask | None:
-    value = read_json(plain(text))
-    if not isinstance(value, dict):
+    values = [value for value in json_values(plain(text)) if isinstance(value, dict) and "positive_points" in value]
+    if len(values) != 1:
         return None
+    (value,) = values
     positive, negative = points_of(value.get("positive_points")), points_of(value.get("negative_points"))
     if not positive or not negative:
         return None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from easyvideor1.rewards.json_text import finite
 from easyvideor1.rewards.measures import Interval, interval_iou
-from easyvideor1.rewards.parse import finite
+from easyvideor1.rewards.numbers.times import read_interval
 from easyvideor1.rewards.task import Task, bad_gold
-from easyvideor1.rewards.times import read_interval
 from easyvideor1.types import Sample
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from easyvideor1.errors import DataError
 from easyvideor1.rewards.measures import interval_iou
+from easyvideor1.rewards.numbers.times import read_interval
 from easyvideor1.rewards.router import check, score
-from easyvideor1.rewards.times import read_interval
 from easyvideor1.types import Sample
 
 READS_12_TO_30 = (
@@ -25,6 +25,15 @@ READS_12_TO_30 = (
     '{"begin": 12, "finish": 30}',
     '{"start_sec": 12, "end_sec": 30}', '{"segments": [[12, 30]]}', "{\u201ctime\u201d: [12, 30]}", "\u200b12 to 30",
     "00:00:12,000 --> 00:00:30,000", '{"Time": [12, 30]}',
+    # Brackets of words beside the JSON, and the keys of the field's models.
+    'The span (see there) is {"time": [12, 30]}', '{"time": [12, 30]} (in seconds)',
+    '```json\n{"query": "a man sings", "relevant_windows": [["00:12", "00:30"]]}\n```', '{"t_start": 12, "t_end": 30}',
+    '{"time_start": 12, "time_end": 30}', '{"start_s": 12, "end_s": 30}', '{"startTime": 12, "endTime": 30}',
+    '{"event": {"start": 12, "end": 30}}', '{"pred_window": [12, 30], "score": 0.8}', '{"st": 12, "ed": 30}',
+    '{"answer": {"from": "0:12", "to": "0:30"}}', "It starts at 12 seconds and ends at 30 seconds.",
+    "from twelve to thirty seconds", "twelve seconds to thirty seconds",
+    "\u4ece\u5341\u4e8c\u79d2\u5230\u4e09\u5341\u79d2",
+    "The given query happens in 12.0 - 30.0 seconds.", "frames seen at 12 s to 30 s",
 )  # fmt: skip
 READS = {
     "1:05 to 2:10": (65, 130),
@@ -44,6 +53,8 @@ READS_NOTHING = (
     "[[12, 30], [40, 50]]", "soon", "at the start", "{" * 3000, "[" * 9000, "12 30 40", '{"time": [12, 30',
     "from 12 to the end", '{"start_frame": 12, "end_frame": 30}', "00:12,5 to 00:30,5 to 1",
     '{"time": [[12, 30], [1, 2]]}',
+    "frame 12 to frame 30", "frames 12-30", '{"frame_start": 12, "frame_end": 30}', "\u5e2712\u523030",
+    "not 12 to 30", "it is not from 12 to 30", '{"start": 12, "end": 30} or {"start": 1, "end": 2}',
 )  # fmt: skip
 
 

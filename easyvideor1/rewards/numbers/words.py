@@ -12,28 +12,32 @@ _UNITS = {
 _TENS = {
     "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90,
 }  # fmt: skip
-_SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
-_PARTS = {
-    "half": 2,
-    "halves": 2,
-    "third": 3,
-    "thirds": 3,
-    "quarter": 4,
-    "quarters": 4,
-    "fourths": 4,
-    "fifth": 5,
-    "fifths": 5,
-    "tenth": 10,
-    "tenths": 10,
-}
-_WORD = "|".join(sorted([*_UNITS, *_TENS, *_SCALES, "hundred", "dozen"], key=len, reverse=True))
+SCALES = {
+    "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "hundred": 100, "dozen": 12,
+    "lakh": 10**5, "crore": 10**7, "\u5341": 10, "\u767e": 100, "\u5343": 10**3, "\u4e07": 10**4, "\u4ebf": 10**8,
+}  # fmt: skip
+"""What may stand behind digits and multiply them."""
+_LARGE = ("thousand", "million", "billion", "trillion", "lakh", "crore")
+PARTS = {
+    "half": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8, "ninth": 9,
+    "tenth": 10, "twelfth": 12, "hundredth": 100, "thousandth": 1000,
+}  # fmt: skip
+PARTS |= {f"{name}s": size for name, size in PARTS.items()} | {"halves": 2}
+_WORD = "|".join(sorted([*_UNITS, *_TENS, *_LARGE, "hundred", "dozen"], key=len, reverse=True))
+_PART = "|".join(sorted(PARTS, key=len, reverse=True))
 _RUN = re.compile(
     rf"(?<![a-z])(?:a )?(?P<words>(?:{_WORD})(?![a-z])(?:(?:[ ]|-|[ ]and[ ])(?:{_WORD})(?![a-z]))*+)"
     rf"(?P<point>(?: point)(?: (?:{'|'.join(_UNITS)})(?![a-z]))++)?"
-    rf"(?P<half> and a half(?![a-z]))?(?:[ -](?P<part>{'|'.join(_PARTS)})(?![a-z]))?"
+    rf"(?P<half> and a half(?![a-z]))?(?:[ -](?P<part>{_PART})(?![a-z]))?"
 )
-_LONE_PART = re.compile(r"(?<![a-z])(?<!and )(?<!and a )(?:a )?(half|quarter)(?: of)?(?![a-z])")
+_LONE_PART = re.compile(r"(?<![a-z])(?<!and )(?<!and a )(?:a |one )?(half|quarter)(?: of| an?)?(?![a-z])")
 _BEFORE_SCALE = re.compile(r"(?:[\d.]|half)\s?$")
+_MINUS = re.compile(r"(?<![a-z])(?:minus|negative) ?(?=[\d.])")
+_OFTEN = {"once": "1 time", "twice": "2 times", "thrice": "3 times"}
+_TIMES = re.compile(r"\A[^\d]*(?<![a-z])(once|twice|thrice)\W*\Z")
+"""At the end of a text without digits; elsewhere "twice" multiplies and "once" is a matter of time."""
+_SIGNS = frozenset([*_UNITS, *_TENS, *_LARGE, "hundred", "dozen", "half", "quarter", "minus", "negative", *_OFTEN])
+_WORDS = re.compile(r"[a-z]+")
 
 
 def spell_out(text: str) -> str:
@@ -42,10 +46,13 @@ def spell_out(text: str) -> str:
     >>> spell_out("two hundred and five"), spell_out("minus two point five"), spell_out("one and a half")
     ('205', '-2.5', '1.5')
     """
-    text = _RUN.sub(_digits, text)
-    text = _LONE_PART.sub(lambda match: _PART_OF_ONE[match[1]], text)
-    text = re.sub(r"(?<![a-z])(?:minus|negative) ?(?=[\d.])", "-", text)
-    return _chinese(text)
+    if not _SIGNS.isdisjoint(_WORDS.findall(text)):
+        often = _TIMES.match(text)
+        text = _OFTEN[often[1]] if often else text
+        text = _RUN.sub(_digits, text)
+        text = _LONE_PART.sub(lambda match: _PART_OF_ONE[match[1]], text)
+        text = _MINUS.sub("-", text)
+    return text if text.isascii() else _chinese(text)
 
 
 _PART_OF_ONE = {"half": "0.5", "quarter": "0.25"}
@@ -53,11 +60,11 @@ _PART_OF_ONE = {"half": "0.5", "quarter": "0.25"}
 
 def _digits(match: re.Match[str]) -> str:
     if _BEFORE_SCALE.search(match.string[max(0, match.start() - 6) : match.start()]) and match["words"] in (
-        *_SCALES,
+        *_LARGE,
         "hundred",
         "dozen",
     ):
-        return match["words"]  # "3 million", "half a million": the digits take the scale themselves
+        return match[0]  # "3 million", "half a million": the digits take the scale themselves
     words = re.findall(r"[a-z]+", match["words"].replace(" and ", " "))
     value = _value(words)
     if value is None:  # "two two": not one number, so leave several
@@ -66,15 +73,22 @@ def _digits(match: re.Match[str]) -> str:
     if match["point"]:
         digits += "." + "".join(str(_UNITS[word]) for word in match["point"].split()[1:])
     if match["half"]:
-        digits = f"{value}.5"
+        digits = str(value + SCALES[words[-1]] // 2) if words[-1] in SCALES else f"{value}.5"
     if match["part"]:
-        digits = f"{value}/{_PARTS[match['part']]}"
+        digits = _part(digits, value, match["part"])
     return digits
+
+
+def _part(digits: str, value: int, part: str) -> str:
+    """A fraction ("two thirds"), or else an ordinal ("twenty fifth")."""
+    if value == 1 or part.endswith("s") or part == "halves":
+        return f"{digits}/{PARTS[part]}"
+    return str(value + PARTS[part]) if value % 10 == 0 and 2 < PARTS[part] < 10 else f"{digits} ; 1/{PARTS[part]}"
 
 
 def _value(words: list[str]) -> int | None:
     """The whole number that number words spell; None where they are several numbers in a row."""
-    total, current, last_scale, room = 0, 0, 10**12, 100
+    total, current, last_scale, room = 0, 0, 10**15, 100
     # `room` is what the next word below a hundred must stay under: "twenty" leaves 10, "five" leaves nothing.
     for word in words:
         if word in _UNITS or word in _TENS:
@@ -86,10 +100,10 @@ def _value(words: list[str]) -> int | None:
         elif word in ("hundred", "dozen"):
             if current >= 100:
                 return None
-            current = max(current, 1) * (100 if word == "hundred" else 12)
+            current = max(current, 1) * SCALES[word]
             room = 100
         else:
-            scale = _SCALES[word]
+            scale = SCALES[word]
             if scale >= last_scale:
                 return None
             total, current, last_scale, room = total + max(current, 1) * scale, 0, scale, 100
@@ -108,9 +122,12 @@ _CHINESE_DIGIT_CHARS = "".join(_CHINESE_DIGITS)
 _NO_NUMERAL = re.compile("\u4e00(?=[\u5171\u6837\u5b9a\u822c\u76f4\u8d77\u4e9b\u65e6\u5207])|(?<=[\u7edf\u552f])\u4e00")
 """The character for one inside words such as "altogether", "the same", "some", "only"."""
 _CHINESE_RUN = re.compile(rf"(\u8d1f)?([{_CHINESE_FIRST}][{_CHINESE_CHARS}]*+)(?:\u70b9([{_CHINESE_DIGIT_CHARS}]++))?")
+MAX_CHINESE_CHARS = 40
+_CHINESE_HALF = re.compile("\u4e00\u534a")
 
 
 def _chinese(text: str) -> str:
+    text = _CHINESE_HALF.sub("0.5", text)
     text = _CHINESE_RUN.sub(_chinese_digits, _NO_NUMERAL.sub(" ", text))
     text = re.sub(r"\u8d1f(?=\d)", "-", text)
     text = re.sub(r"\u767e\u5206\u4e4b(-?[\d.]++)", r"\1%", text)
@@ -118,6 +135,8 @@ def _chinese(text: str) -> str:
 
 
 def _chinese_digits(match: re.Match[str]) -> str:
+    if len(match[0]) > MAX_CHINESE_CHARS:
+        return match[0]
     value = _chinese_value(match[2])
     digits = "" if match[3] is None else "." + "".join(str(_CHINESE_DIGITS[char]) for char in match[3])
     return ("-" if match[1] else "") + str(value) + digits
@@ -125,7 +144,7 @@ def _chinese_digits(match: re.Match[str]) -> str:
 
 def _chinese_value(chars: str) -> int:
     if all(char in _CHINESE_DIGITS for char in chars):  # read out digit by digit
-        return int("".join(str(_CHINESE_DIGITS[char]) for char in chars[:50]))
+        return int("".join(str(_CHINESE_DIGITS[char]) for char in chars))
     total, section, digit = 0, 0, 0
     for char in chars:
         if char in _CHINESE_DIGITS:

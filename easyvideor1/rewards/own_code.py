@@ -1,0 +1,120 @@
+"""Files of the user's with rewards in them: imported once, checked when they are named, and blamed by line."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import linecache
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from easyvideor1.errors import EasyVideoError, JobError, UsageError
+from easyvideor1.types import Sample
+
+SHOWN_CHARS = 200
+_MODULES: dict[tuple[str, int], ModuleType] = {}
+"""(file, its time of change) -> what was imported from it."""
+
+
+def load_function(place: str) -> Callable:
+    """The function at "path/to/file.py:function".
+
+    The file may define dataclasses and import its neighbours.
+
+    Raises:
+        UsageError: there is no such file or function, the file cannot be imported, or the function does not take a
+            sample and a text.
+    """
+    path, colon, name = place.rpartition(":")
+    if not colon or not path.endswith(".py") or not name.isidentifier():
+        raise UsageError(f"'{place}' does not name a function; write path/to/file.py:function")
+    if not Path(path).is_file():
+        raise UsageError(f"{path}: the file of the function '{name}' does not exist; mend the path")
+    module = _imported(Path(path))
+    function = getattr(module, name, None)
+    if function is None:
+        defined = [key for key, value in vars(module).items() if inspect.isfunction(value)]
+        known = f"; it defines {', '.join(defined)}" if defined else ""
+        raise UsageError(f"{path}: has no function '{name}'{known}")
+    if not callable(function):
+        raise UsageError(f"{path}: '{name}' is no function but {type(function).__name__}; name a function")
+    require_signature(function, f"{path}:{name}")
+    return function
+
+
+def require_signature(function: Callable, where: str) -> None:
+    """Raise UsageError for a function that cannot be called with a sample and a text, or gives no result at once."""
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise UsageError(f"{where}: is async or yields; write a plain function that returns its result")
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return  # of compiled code, which does not tell
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise UsageError(f"{where}: must take a sample and a text, but takes {signature}") from None
+
+
+def call(function: Callable[[Sample, str], Any], sample: Sample, text: str) -> Any:
+    """What a function of the user's returns; what it raises comes as a JobError with the line that raised it."""
+    try:
+        return function(sample, text)
+    except (EasyVideoError, MemoryError):
+        raise
+    except Exception as error:
+        raise JobError(
+            f"unexpected {type(error).__name__}: {error}"[:SHOWN_CHARS] + f" ({_raised_at(error, function)})"
+        ) from error
+
+
+def _imported(path: Path) -> ModuleType:
+    """The module of a file, imported where that has not been done since the file changed."""
+    path = path.resolve()
+    key = (str(path), path.stat().st_mtime_ns)
+    if key not in _MODULES:
+        _MODULES[key] = _import(path)
+    return _MODULES[key]
+
+
+def _import(path: Path) -> ModuleType:
+    name = f"easyvideor1_user_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None, path
+    assert spec.loader is not None, path
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up while they are made
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # last: a neighbour must not hide a package
+    linecache.checkcache(str(path))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        if isinstance(error, UsageError):
+            raise
+        # Whatever the user's file does wrong at import, the remedy is the same: mend the file.
+        raise UsageError(
+            f"{_import_failed_at(error, path)}: cannot be imported: {type(error).__name__}: {error}; mend the file"
+        ) from error
+    return module
+
+
+def _import_failed_at(error: Exception, path: Path) -> str:
+    if isinstance(error, SyntaxError):
+        return f"{error.filename or path}:{error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f"{path}:{lines[-1]}" if lines else str(path)
+
+
+def _raised_at(error: Exception, function: Callable) -> str:
+    """File, line and its text: the last line of the user's own file on the way to an exception, or the very last."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own_file = getattr(getattr(function, "__code__", None), "co_filename", "")
+    own = [frame for frame in frames if frame.filename == own_file] or list(frames)
+    return f"{own[-1].filename}:{own[-1].lineno}: {own[-1].line}"[: 2 * SHOWN_CHARS]

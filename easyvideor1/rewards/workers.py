@@ -1,0 +1,223 @@
+"""Judging a batch in processes that can be killed, within a bounded time."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from easyvideor1.errors import DataError, JobDied, JobOutOfMemory, JobTimeout
+from easyvideor1.jobs.pool import Outcome, Pool
+from easyvideor1.rewards import router
+from easyvideor1.rewards.budget import Budget
+from easyvideor1.rewards.grader import Grader, Heavy, without_content
+from easyvideor1.rewards.parse import read_response
+from easyvideor1.rewards.registry import REGISTRY
+from easyvideor1.rewards.router import Judged
+from easyvideor1.types import Sample, Score
+
+RECYCLE_AFTER = 2000
+"""Items after which a worker is replaced, because code of the user's may keep what it should not."""
+SLOWEST_KEPT = 5
+SPARE_S = 2.0
+"""Beyond the limit that a worker keeps itself, before it is killed."""
+KINDS = {JobTimeout: "time", JobOutOfMemory: "memory", JobDied: "crash"}
+
+Response = tuple[int, Sample, str, float | None]
+"""Place in the batch, sample, text, and the length part where it counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What all workers share."""
+
+    weights: Mapping[str, float]
+    thinking: bool
+    reading: str
+    sandbox: tuple[str, ...]
+    workers: int
+    deadline_s: float
+    memory_bytes: int
+
+
+class Workers:
+    """The worker processes of a reward pool; they start when they are first needed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._pool: Pool[Heavy, Score] | None = None
+        self._readable: dict[tuple[str, str, tuple[str, ...]], bool] = {}
+        """Golds that were read alone, and whether they could be."""
+        self.cut: Counter[str] = Counter()
+        self.slowest: list[tuple[float, str]] = []
+
+    def check(self, samples: Iterable[Sample]) -> None:
+        """Read the gold answers of samples; raises the DataError of the first that cannot be read."""
+        todo = [(index, sample) for index, sample in enumerate(samples) if _gold_key(sample) not in self._readable]
+        limit_s = self._settings.deadline_s
+        heavy = [
+            Heavy(number=index, sample=without_content(sample), text=None, limit_s=limit_s) for index, sample in todo
+        ]
+        errors: dict[int, DataError] = {}
+        for outcome in self._run(heavy):
+            self._readable[_gold_key(outcome.item.sample)] = outcome.error is None
+            if outcome.error is not None:
+                errors[outcome.item.number] = _data_error(outcome)
+        if errors:
+            raise errors[min(errors)]
+
+    def score(self, responses: Sequence[Response]) -> Iterator[tuple[int, Score]]:
+        """(place in the batch, score) of each response, as they come.
+
+        Raises:
+            UsageError: a function of the user's cannot be loaded, or a weight names a part that a response lacks.
+            RunError: a worker cannot even start.
+        """
+        own = [response for response in responses if self._is_own(response[1])]
+        built_in = [response for response in responses if not self._is_own(response[1])]
+        # The shortest first: what is made to take long is seldom short, and should not keep the others from their time.
+        built_in.sort(key=lambda response: len(response[2]))
+        budget = Budget(self._settings.deadline_s, self._settings.workers)
+        cut: list[Outcome[Heavy, Score]] = []
+        for outcome in self._run(self._heavy(response, budget.first_limit_s()) for response in built_in):
+            if type(outcome.error) in KINDS:
+                cut.append(outcome)
+                budget.lost_s += outcome.wall_s
+            else:
+                yield outcome.item.number, self._score_of(outcome)
+        yield from self._tried_again(cut, budget)
+        budget = Budget(self._settings.deadline_s, self._settings.workers)
+        for outcome in self._run(self._heavy(response, budget.own_limit_s()) for response in own):
+            budget.lost_s += outcome.wall_s if isinstance(outcome.error, JobTimeout) else 0.0
+            yield outcome.item.number, self._score_of(outcome)
+
+    def close(self) -> None:
+        """End all workers."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+    def _is_own(self, sample: Sample) -> bool:
+        return router.runs_own_code(sample) or (bool(self._settings.sandbox) and sample.problem_type == "python code")
+
+    def _tried_again(self, cut: Sequence[Outcome[Heavy, Score]], budget: Budget) -> Iterator[tuple[int, Score]]:
+        """A second try of what was late, in the time that is left; what is cut again, or cannot be tried, is wrong."""
+        late = [outcome for outcome in cut if isinstance(outcome.error, JobTimeout)]
+        final = {outcome.item.number: outcome for outcome in cut}
+
+        def again() -> Iterator[Heavy]:
+            for place, outcome in enumerate(late):
+                limit_s = budget.second_limit_s(len(late) - place)
+                if limit_s is not None:
+                    yield replace(outcome.item, limit_s=limit_s)
+
+        for outcome in self._run(again()):
+            if type(outcome.error) in KINDS:
+                budget.lost_s += outcome.wall_s
+            final[outcome.item.number] = outcome
+        for outcome in final.values():
+            yield outcome.item.number, self._score_of(outcome)
+
+    def _heavy(self, response: Response, limit_s: float) -> Heavy:
+        number, sample, text, overlong = response
+        return Heavy(number=number, sample=without_content(sample), text=text, overlong=overlong, limit_s=limit_s)
+
+    def _run(self, heavy: Iterable[Heavy]) -> Iterator[Outcome[Heavy, Score]]:
+        """The outcomes of responses, as they come."""
+        pool = self._started()
+
+        def with_deadline() -> Iterator[Heavy]:
+            for response in heavy:
+                # A worker keeps the limit of a built-in type itself; the user's own code is stopped from outside.
+                pool.deadline_s = response.limit_s + (0.0 if self._is_own(response.sample) else SPARE_S)
+                yield response
+
+        for outcome in pool.run(with_deadline()):
+            self.slowest = sorted([*self.slowest, (outcome.wall_s, outcome.item.sample.id)], reverse=True)[
+                :SLOWEST_KEPT
+            ]
+            yield outcome
+
+    def _started(self) -> Pool[Heavy, Score]:
+        if self._pool is None:
+            settings = self._settings
+            grader = Grader(
+                weights=settings.weights,
+                thinking=settings.thinking,
+                reading=settings.reading,
+                rewards={name: place for (kind, name), place in REGISTRY.places.items() if kind == "reward"},
+                parts={name: place for (kind, name), place in REGISTRY.places.items() if kind == "part"},
+                sandbox=settings.sandbox,
+                deadline_s=settings.deadline_s,
+            )
+            self._pool = Pool(
+                grader,
+                workers=settings.workers,
+                deadline_s=settings.deadline_s,
+                memory_bytes=settings.memory_bytes,
+                recycle_after=RECYCLE_AFTER,
+            )
+        return self._pool
+
+    def _score_of(self, outcome: Outcome[Heavy, Score]) -> Score:
+        """The score that an outcome stands for: what ran into a limit is wrong where its gold can be read."""
+        if outcome.result is not None:
+            return outcome.result
+        if not isinstance(outcome.error, DataError):
+            assert outcome.error is not None
+            raise outcome.error
+        kind = KINDS.get(type(outcome.error))
+        sample, text = outcome.item.sample, outcome.item.text
+        if kind is None or text is None or self._is_own(sample) or not self._can_read_gold(sample):
+            return Score.unscored(outcome.error.problem)
+        self.cut[kind] += 1
+        return router.finish(
+            Judged(0.0, None, outcome.error.problem),
+            sample,
+            text,
+            response=read_response(text),
+            weights=self._settings.weights,
+            thinking=self._settings.thinking,
+            overlong=outcome.item.overlong,
+        )
+
+    def _can_read_gold(self, sample: Sample) -> bool:
+        key = _gold_key(sample)
+        if key not in self._readable:
+            alone = Heavy(number=0, sample=sample, text=None, limit_s=self._settings.deadline_s)
+            self._readable[key] = all(outcome.error is None for outcome in self._run([alone]))
+        return self._readable[key]
+
+
+def _gold_key(sample: Sample) -> tuple[str, str, tuple[str, ...]]:
+    return sample.problem_type, sample.gold, sample.options
+
+
+def _data_error(outcome: Outcome[Heavy, Score]) -> DataError:
+    """The error of a gold answer, with the place of its row."""
+    sample, error = outcome.item.sample, outcome.error
+    if not isinstance(error, DataError):
+        assert error is not None
+        raise error
+    if type(error) is DataError:
+        return error
+    return DataError(
+        f"the gold answer could not be read: {error.problem}",
+        where=sample.where or sample.id,
+        field="answer",
+        remedy="mend the row, or raise reward.deadline_s and reward.memory_mb",
+    )
+
+
+_KIND = re.compile(r"(?:judge .*?: )?[^:(,;'\d]*", re.DOTALL)
+
+
+def kind_of_reason(reason: str) -> str:
+    """What a reason has in common with others of its kind: its words up to the first detail.
+
+    >>> kind_of_reason("unexpected KeyError: 'x' (own.py:3)"), kind_of_reason("judge m: no verdict, 'x'")
+    ('unexpected KeyError', 'judge m: no verdict')
+    """
+    match = _KIND.match(reason)
+    return match[0].strip() if match else ""
