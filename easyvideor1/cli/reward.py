@@ -53,13 +53,17 @@ def _score(cases: Path, out: Path, pool: RewardPool) -> int:
 
 
 def _test(data: Path, pool: RewardPool) -> int:
-    trials = try_golds(data, pool)
+    tried = try_golds(data, pool)
     table = Table("problem type", "rows", "gold", "other gold", "empty", "verdict")
-    for trial in trials:
+    for trial in tried.trials:
         means = (f"{mean(part):.3f}" if part else "-" for part in (trial.golds, trial.others, trial.empty))
         table.add_row(trial.problem_type, str(trial.num_rows), *means, trial.verdict)
     Console().print(table)
-    mistakes = [mistake for trial in trials for mistake in trial.mistakes]
+    mistakes = [mistake for trial in tried.trials for mistake in trial.mistakes]
     for sample, what, score in mistakes[:SHOWN_MISTAKES]:
         print(f"{sample.where}: {what} scores {score.parts.get('accuracy')} ({score.reason or score.parsed})")
-    return 1 if mistakes else 0
+    for error in tried.bad[:SHOWN_MISTAKES]:
+        print(f"not tried: {error}")
+    if tried.bad:
+        print(f"{len(tried.bad)} rows could not be tried; `easyvideor1 data clean` lists them and writes the others")
+    return 1 if mistakes or tried.bad else 0

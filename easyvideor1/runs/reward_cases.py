@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from easyvideor1.data.schema import read_rows, read_samples
+from easyvideor1.config import SourceConfig
+from easyvideor1.data.rows import read_rows
+from easyvideor1.data.samples import read_sources
 from easyvideor1.errors import DataError
 from easyvideor1.rewards import router
 from easyvideor1.rewards.parse import read_response
@@ -42,6 +44,15 @@ class Trial:
         return "other golds score high" if self.others and mean(self.others) >= LOW else "ok"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """What became of the rows of a data file."""
+
+    trials: list[Trial]
+    bad: list[DataError]
+    """What is wrong with each row that could not be tried."""
+
+
 def score_cases(cases: Path, pool: RewardPool) -> list[dict[str, Any]]:
     """One result per case of a file, in order: the parts of its score, or why there is none.
 
@@ -51,33 +62,38 @@ def score_cases(cases: Path, pool: RewardPool) -> list[dict[str, Any]]:
     rows = list(read_rows(cases))
     errors: dict[int, str] = {}
     items: dict[int, tuple[Sample, str]] = {}
-    for index, (where, row) in enumerate(rows):
-        sample = _sample(row, where=where)
+    for index, row in enumerate(rows):
+        sample = _sample(row.fields, where=row.where)
         try:
             pool.check([sample])
         except DataError as error:
             errors[index] = str(error)
         else:
-            items[index] = (sample, _text(row["response"]))
+            items[index] = (sample, _text(row.fields["response"]))
     scores = dict(zip(items, pool.score(list(items.values())), strict=True))
     return [
-        _failed(row, errors[index]) if index in errors else _result(row, scores[index], where=where)
-        for index, (where, row) in enumerate(rows)
+        _failed(row.fields, errors[index]) if index in errors else _result(row.fields, scores[index], where=row.where)
+        for index, row in enumerate(rows)
     ]
 
 
-def try_golds(data: Path, pool: RewardPool) -> list[Trial]:
+def try_golds(data: Path, pool: RewardPool) -> Tried:
     """Score every gold answer, the gold answer of another question, and nothing, as responses; by problem type.
 
     Raises:
-        DataError: a row that cannot be read or scored.
+        DataError: the file cannot be read at all.
     """
-    samples = read_samples(data)
-    pool.check(samples)
+    bad: list[DataError] = []
     groups: dict[str, list[Sample]] = defaultdict(list)
-    for sample in samples:
-        groups[sample.problem_type].append(sample)
-    return [_trial(problem_type, group, pool) for problem_type, group in sorted(groups.items())]
+    for item in read_sources([SourceConfig(path=str(data))], on_bad=bad.append):
+        try:
+            pool.check([item.sample])
+        except DataError as error:
+            bad.append(error)
+        else:
+            groups[item.sample.problem_type].append(item.sample)
+    trials = [_trial(problem_type, group, pool) for problem_type, group in sorted(groups.items())]
+    return Tried(trials=trials, bad=bad)
 
 
 def mean(scores: Sequence[Score]) -> float:

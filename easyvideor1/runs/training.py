@@ -70,8 +70,7 @@ def train(config: RunConfig) -> TrainedRun:
 
 def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts: Parts) -> RunState:
     on_bad = folder.note_bad if config.data.on_bad_sample == "skip" else None
-    samples = load_samples(config.data.train, parts.check, on_bad=on_bad)
-    questions = load_samples(config.data.validation, parts.check, on_bad=on_bad) if config.data.validation else []
+    samples, questions = load_samples(config, parts, on_bad=on_bad)
     folder.write_start(config)
     model = load_model(config.model)
     shared_prefix.enable(model)
@@ -94,7 +93,7 @@ def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts:
     )
 
     def evaluate(engine: Engine) -> list[ScoredResponse]:
-        return answer_questions(questions, config, parts=parts, engine=engine, folder=folder)
+        return answer_questions(questions or (), config, parts=parts, engine=engine, folder=folder)
 
     with _reported(folder), progress:
         trainer = Trainer(

@@ -17,6 +17,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,8 @@ def plan_media(media: Media, spec: FrameSpec, vision: VisionSpec) -> MediaPlan:
     located = locate(media)
     if media.kind == "image":
         return _plan_image(media, located, spec, vision)
+    if media.fps is not None and not isinstance(located, tuple):
+        spec = replace(spec, fps=media.fps)  # of a list of frames it is the rate they were taken at
     header = video_header(media, located)
     first, last, origin_s, notes = _clip_range(media, header)
     clip_times_s = header.times_s[first : last + 1]
@@ -116,6 +119,7 @@ def plan_media(media: Media, spec: FrameSpec, vision: VisionSpec) -> MediaPlan:
         frame_numbers=tuple(int(number) for number in numbers),
         size=(height, width),
         source_fps=header.source_fps,
+        source_size=(header.width, header.height),
         duration_s=header.duration_s if whole_clip else _clip_duration_s(media, header, origin_s),
         warnings=header.warnings + notes,
     )
@@ -136,6 +140,7 @@ def _plan_image(media: Media, located: Source | tuple[Source, ...], spec: FrameS
         frame_numbers=(0,),
         size=size,
         source_fps=0.0,
+        source_size=(picture.width, picture.height),
         duration_s=0.0,
         warnings=notes,
     )
@@ -151,6 +156,7 @@ def _plan(
     frame_numbers: tuple[int, ...],
     size: tuple[int, int],
     source_fps: float,
+    source_size: tuple[int, int],
     duration_s: float,
     warnings: tuple[str, ...],
 ) -> MediaPlan:
@@ -165,6 +171,7 @@ def _plan(
         spec=spec,
         frame_numbers=frame_numbers,
         source_fps=source_fps,
+        source_size=source_size,
         duration_s=duration_s,
         cache_key=cache_key(media, located, spec, vision),
         content=content_digest(located),
@@ -176,8 +183,8 @@ def video_header(media: Media, located: Source | tuple[Source, ...]) -> Header:
     """Times and size of a video: of a file, an animated picture, or a list of frames."""
     if isinstance(located, tuple):
         return _list_header(media, located)
-    if media.fps is not None or media.times_s is not None:
-        raise MediaError("a video file has its own times; fps and times_s are for lists of frames", where=media.name)
+    if media.times_s is not None:
+        raise MediaError("a video file has its own times; times_s is for lists of frames", where=media.name)
     if located.content != "picture":
         return probe(located)
     picture = picture_header(located)
@@ -389,12 +396,13 @@ def content_digest(located: Source | tuple[Source, ...]) -> str:
 
 def cache_key(media: Media, located: Source | tuple[Source, ...], spec: FrameSpec, vision: VisionSpec) -> str:
     """Hex digest of everything the frames depend on, and of nothing else."""
-    is_video = media.kind == "video"
+    is_video, is_list = media.kind == "video", isinstance(located, tuple)
     parts = {
         "content": content_digest(located),
         "kind": media.kind,
         "clip": [media.start_s, media.end_s] if is_video else None,
-        "times": [media.fps, media.times_s] if is_video else None,
+        # The rate at which a file is sampled stands with the frame rules, wherever it was asked for.
+        "times": [media.fps if is_list else None, media.times_s] if is_video else None,
         "frames": [spec.fps, spec.min_frames, spec.max_frames, spec.total_pixels] if is_video else None,
         "decoder": [spec.backend, spec.deinterlace] if is_video else None,
         "pixels": [spec.min_pixels, spec.max_pixels],

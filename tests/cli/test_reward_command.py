@@ -130,7 +130,10 @@ def test_a_reward_that_fails_its_own_golds_ends_with_one(tmp_path, capsys):
     assert "data.jsonl:1: its own gold answer scores 0.25" in capsys.readouterr().out
 
 
-def test_data_with_an_unknown_type_or_gold_is_refused_with_its_line(tmp_path, capsys):
+def test_a_row_with_an_unreadable_gold_is_named_with_its_line_and_the_others_are_tried(tmp_path, capsys):
     rows = [*DATA, {"problem_id": 6, "problem_type": "numerical", "problem": "?", "answer": "some"}]
     assert main(["reward", "test", str(write_rows(tmp_path / "data.jsonl", rows))]) == 1
-    assert "data.jsonl:6: field 'answer'" in capsys.readouterr().err
+    shown = capsys.readouterr().out
+    assert "data.jsonl:6: field 'answer'" in shown
+    assert "1 rows could not be tried" in shown
+    assert "multiple choice" in shown

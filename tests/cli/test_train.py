@@ -65,6 +65,7 @@ def recipe(folder, out, data="rows.jsonl", **train):
             "video": small,
             "image": small,
             "max_prompt_tokens": 1000,
+            "allow_shared_validation": True,  # the same rows, to keep this short
         },
         "cache": {"dir": str(folder / "cache")},
         "rollout": {"n": 2, "max_response_tokens": 4},
