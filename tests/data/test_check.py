@@ -101,7 +101,8 @@ def test_every_problem_of_every_row_is_found_in_one_go(tmp_path, write_video, wr
     with data.open("a") as file:
         file.write('{"problem": "cut\n')
     report = check(tmp_path, data)
-    found = {(problem.where.rpartition(":")[2], problem.about) for problem in report.problems if problem.level == "error"}
+    errors = [problem for problem in report.problems if problem.level == "error"]
+    found = {(problem.where.rpartition(":")[2], problem.about) for problem in errors}
     assert found == {
         ("2", "media"),
         ("3", "media"),
