@@ -20,7 +20,7 @@ from easyvideor1.data.rows import RowFile
 from easyvideor1.data.samples import Label, Samples, unique_ids
 from easyvideor1.errors import DataError, JobError
 from easyvideor1.jobs.pool import Pool, naming
-from easyvideor1.types import Media
+from easyvideor1.types import Media, Modality
 
 MANY_ROWS = 1000
 """From so many on, what was found is remembered and prompts are tokenized only where they may be too long."""
@@ -118,19 +118,13 @@ class CheckedData:
     def samples(self) -> Samples:
         """The samples that can be used, each parsed when it is asked for."""
         places = self.places()
-        made: dict[tuple[str, str], Label] = {}
-        labels = []
-        for number, place in places:
-            file = self.files[number]
-            key = (file.source.label, file.columns.modalities[place])
-            if key not in made:
-                made[key] = Label(*key)  # type: ignore[arg-type] - a modality is what the column holds
-            labels.append(made[key])
+        kinds: tuple[Modality, ...] = ("text", "image", "video")
+        made = [{kind: Label(file.source.label, kind) for kind in kinds} for file in self.files]
         return Samples(
             [(file.source, file.rows) for file in self.files],
             places,
             ids=[self.files[number].ids[place] for number, place in places],
-            labels=labels,
+            labels=[made[number][self.files[number].columns.modalities[place]] for number, place in places],
         )
 
 

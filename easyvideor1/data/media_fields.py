@@ -50,6 +50,25 @@ def media_of(row: Mapping[str, Any], *, where: str, media_root: Path) -> list[Me
     return _with_row_times(media, row, where=where)
 
 
+def rebased(row: Mapping[str, Any], *, old_root: Path, new_root: Path) -> dict[str, Any]:
+    """The fields of a row whose relative media paths start from another folder; both folders are absolute.
+
+    >>> rebased({"videos": ["a.mp4", "/b.mp4"]}, old_root=Path("/data/x"), new_root=Path("/data"))
+    {'videos': ['x/a.mp4', '/b.mp4']}
+    """
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, list):
+            return [moved(item) for item in value]
+        if isinstance(value, dict):
+            return {name: moved(item) if name in ("path", *KINDS) else item for name, item in value.items()}
+        if not isinstance(value, str) or not value or is_address(value) or os.path.isabs(value):
+            return value
+        return os.path.relpath(old_root / value, new_root)
+
+    return {name: moved(value) if name in ("images", "videos", "path") else value for name, value in row.items()}
+
+
 def _is_given(value: Any) -> bool:
     return value is not None and value != "" and value != []
 
