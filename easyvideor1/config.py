@@ -60,7 +60,7 @@ class SourceConfig:
     """One data file."""
 
     path: str
-    """JSONL or JSON file of rows."""
+    """File of rows (docs/data.md): JSON objects, one per line or in one list, plain or gzipped."""
     media_root: str | None = None
     """Folder that relative media paths start from; None: the folder of the data file."""
     name: str | None = None
@@ -120,6 +120,8 @@ class DataConfig:
     on_bad_sample: Literal["error", "skip"] = "error"
     """What a sample does that cannot be used (a wrong row, a broken file, too long a prompt): stop the run, or be left
     out, counted and noted in bad_samples.jsonl."""
+    allow_shared_validation: bool = False
+    """Let validation ask questions or look at media that training has too; False: that is an error."""
     thinking: bool = True
     """Ask for `<think>..</think>` before `<answer>..</answer>`."""
     templates: str | None = None
@@ -148,7 +150,7 @@ class DataConfig:
             if not 0 < ratio < float("inf"):
                 raise UsageError(
                     f"data.modality_ratios: {modality} must be a number > 0, got {ratio:g}; "
-                    "to take nothing of a modality, take its rows out of the data"
+                    "to take nothing of a modality, keep its rows in a file of their own"
                 )
 
 

@@ -14,6 +14,7 @@ EXTRAS = {
     "zstandard": "zstd",
     "ray": "ray",
     "torchcodec": "torchcodec",
+    "pyarrow": "convert",
 }
 """Package -> the extra of this one that brings it."""
 

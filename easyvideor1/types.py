@@ -35,7 +35,8 @@ class Media:
     end_s: float | None = None
     """Clip range in seconds of the file; None means from its start / to its end."""
     fps: float | None = None
-    """Frame rate of a frame folder or frame list (those carry no times of their own)."""
+    """Of a video file: sample it at this rate instead of that of the FrameSpec. Of a frame folder or frame list, which
+    carry no times of their own: the rate at which its frames were taken."""
     times_s: tuple[float, ...] | None = None
     """Times of a frame folder or frame list; instead of `fps`."""
 
@@ -48,6 +49,15 @@ class Media:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Turn:
+    """Something that was said before the problem is put."""
+
+    role: Literal["user", "assistant"]
+    content: str
+    """`<image>` and `<video>` tags mark where media go, as in the problem."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
     """One validated row of a data set."""
 
@@ -55,11 +65,15 @@ class Sample:
     problem_type: str
     """Whatever spelling is given, here stands the canonical name (e.g. "multiple choice"; see problem_types)."""
     problem: str
-    """Question text; `<image>` and `<video>` tags mark where the media go."""
+    """Question text; `<image>` and `<video>` tags mark where the media go (see data.tags)."""
     gold: str
     """Gold answer, without `<answer>` tags."""
     options: tuple[str, ...] = ()
     media: tuple[Media, ...] = ()
+    system: str | None = None
+    """System message of this sample; None: that of the run, or of the chat template."""
+    turns: tuple[Turn, ...] = ()
+    """The conversation so far; the problem is what the user says next."""
     trajectories: tuple[str, ...] = ()
     """Stored responses (offline rollouts), as text."""
     source: str = ""
@@ -140,6 +154,8 @@ class MediaPlan:
     frame_numbers: tuple[int, ...] = ()
     """Which frames of the file in display order (or which pictures of a list) these are; for the decoder alone."""
     source_fps: float
+    source_size: tuple[int, int] = (0, 0)
+    """Width and height of the file's pictures, upright, with square pixels; (0, 0): unknown."""
     duration_s: float
     cache_key: str
     content: str = ""

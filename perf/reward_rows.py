@@ -9,7 +9,7 @@ from collections.abc import Callable
 from easyvideor1.types import Sample
 
 Row = tuple[Sample, str]
-WORDS = (
+WORDS = (  # noqa: SIM905
     "the man walks to a red boat and then turns left near the tower while two women wait at the gate of an old house"
 ).split()
 

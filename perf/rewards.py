@@ -2,8 +2,9 @@
 
 Scores rows by this project's rewards and by naive ones that follow the published rules (no spaces around tags in the
 whole response, first answer block, then `float`, `json.loads`, a table of edits, a set of letters ..), by turns. Every
-row is another one: no question, answer or thought comes twice, so nothing is measured that was remembered. The times are
-CPU seconds of this process and of the workers. Mathematics is also measured against Math-Verify alone, on the same rows.
+row is another one: no question, answer or thought comes twice, so nothing is measured that was remembered. The times
+are CPU seconds of this process and of the workers. Mathematics is also measured against Math-Verify alone, on the same
+rows.
 
 What the naive rules get wrong is part of the comparison: the share of rows that both score alike is printed. Drawings
 have no naive rule that looks at them; theirs is the same renderer and the mean difference of pixels, with each gold

@@ -20,7 +20,7 @@ COMMANDS = {
     "reward": "score responses, and try the grader on a data set",
     "export": "write the model of a checkpoint as a folder of its own",
     "report": "write the HTML report of a run",
-    "data": "check and filter data files",
+    "data": "check, clean, convert and filter data files",
     "explain": "show one sample as the model sees it: prompt, token ids, frames with their times",
     "preprocess": "decode every video of a data set once, into the frame cache",
     "cache": "look after a frame cache",

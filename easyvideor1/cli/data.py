@@ -9,6 +9,8 @@ from easyvideor1.cli import describe
 
 ACTIONS = {
     "check": "find everything that is wrong with rows, media, gold answers and prompt lengths",
+    "clean": "write the rows that can be used, and list the others with reasons",
+    "convert": "make rows out of a data set of another project",
     "filter": "keep the rows that a model solves sometimes, by the pass rate of k responses",
 }
 """Action -> a line of help. The module cli.data_ACTION has `add_arguments(parser)` and `run(args) -> int`."""

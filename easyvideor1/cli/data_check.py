@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from easyvideor1.cli.settings import add_settings, add_worker_arguments, data_sources, read_settings
-from easyvideor1.data.check import Report
+from easyvideor1.cli.settings import add_settings, add_worker_arguments, data_sources, is_setting, read_settings
+from easyvideor1.data.report import Report
 from easyvideor1.runs.checking import check_files, summary
 
 SHOWN_PROBLEMS = 50
@@ -33,9 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Returns 1 if there are errors (with --strict, or warnings)."""
     settings = read_settings(args)
-    sources = data_sources(args, settings)
+    has_files = any(not is_setting(word) for word in args.words)
+    training_only = bool(settings.data.train) and not has_files
+    sources = data_sources(args, settings, training_only=training_only)
+    validation = settings.data.validation if training_only else ()
     verdicts = Path(args.verdicts) if args.verdicts else None
-    report = check_files(sources, settings, verdicts=verdicts, workers=args.workers)
+    report = check_files(sources, settings, validation=validation, verdicts=verdicts, workers=args.workers)
     found = summary(report, settings)
     if args.json:
         print(json.dumps(found | {"problems": [asdict(problem) for problem in report.problems]}))
@@ -53,7 +56,7 @@ def _print(report: Report, found: dict[str, Any]) -> None:
         console.print(table)
         if len(report.problems) > SHOWN_PROBLEMS:
             console.print(f"and {len(report.problems) - SHOWN_PROBLEMS} more (--json lists all)")
-    for name in ("by_problem_type", "by_modality", "media", "tokens"):
+    for name in ("by_problem_type", "by_modality", "media", "tokens", "unknown_keys"):
         counts = ", ".join(f"{key} {value}" for key, value in found[name].items())
         console.print(f"{name.replace('_', ' ')}: {counts}")
     console.print(f"{report.num_rows} rows: {found['errors']} errors, {found['warnings']} warnings")

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from easyvideor1.cli.settings import add_settings, only_settings, read_settings
-from easyvideor1.data.schema import read_samples
-from easyvideor1.errors import UsageError
+from easyvideor1.data.samples import read_samples
+from easyvideor1.errors import DataError, UsageError
 from easyvideor1.runs.reward_cases import RewardSetup, counts_of, exit_code, score_cases, try_rewards
 
 SHOWN_MISTAKES = 10
@@ -53,7 +53,9 @@ def _score(cases: Path, out: Path, setup: RewardSetup) -> int:
 
 
 def _test(data: Path, setup: RewardSetup) -> int:
-    trial = try_rewards(read_samples(data), setup)
+    unreadable: list[DataError] = []
+    trial = try_rewards(read_samples(data, on_bad=unreadable.append), setup)
+    bad = [*map(str, unreadable), *trial.bad]
     names = sorted({name for one in trial.types for name in one.parts})
     table = Table("problem type", "rows", "gold", "other gold", "empty", *names, "verdict")
     for one in trial.types:
@@ -61,8 +63,8 @@ def _test(data: Path, setup: RewardSetup) -> int:
         parts = (f"{one.parts[name]:.3f}" if name in one.parts else "-" for name in names)
         table.add_row(one.problem_type, str(one.num_rows), *means, *parts, one.verdict)
     Console().print(table)
-    for line in [*trial.mistakes[:SHOWN_MISTAKES], *trial.bad[:SHOWN_MISTAKES]]:
+    for line in [*trial.mistakes[:SHOWN_MISTAKES], *bad[:SHOWN_MISTAKES]]:
         print(line)
-    if trial.bad:
-        print(f"{len(trial.bad)} rows that no response can be scored for")
-    return trial.exit_code
+    if bad:
+        print(f"{len(bad)} rows could not be tried; `easyvideor1 data clean` lists them and writes the others")
+    return 1 if bad else trial.exit_code

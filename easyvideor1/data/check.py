@@ -1,268 +1,364 @@
-"""Everything that can be wrong with a data set, found before a run: rows, media, gold answers, prompt lengths.
+"""Everything that can be wrong with data files, found before a run: rows, gold answers, media, lengths of prompts.
 
-A medium is decoded at most once: what was found is kept in a verdict file by the plan's key, which changes with the
-file's content, the frame settings and the decoder.
+Training, `data check` and `data clean` go through the same steps. Large sets are worked on in processes, and what was
+found is remembered (see data.memory), so that a second start takes seconds.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import logging
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
-from pathlib import Path
-from typing import Literal
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from easyvideor1.config import CacheConfig
-from easyvideor1.data.schema import parse_row, rows_or_errors
-from easyvideor1.errors import DataError, EasyVideoError, UsageError
-from easyvideor1.jobs.pool import Outcome, naming, run_all
-from easyvideor1.types import Clip, FrameSpec, Media, MediaKind, MediaPlan, Sample, VisionSpec
-from easyvideor1.video.cache import FrameCache
-from easyvideor1.video.decode import decode
-from easyvideor1.video.known_files import known_files
+from easyvideor1.config import SourceConfig
+from easyvideor1.data.length_check import LengthCheck, Lengths, measure_lengths
+from easyvideor1.data.media_check import MediumFacts, Seen
+from easyvideor1.data.memory import Memory, Remembered, identity
+from easyvideor1.data.row_check import PARALLEL_ROWS, CheckRows, Chunk, Columns, Fault, chunks_of
+from easyvideor1.data.rows import RowFile
+from easyvideor1.data.samples import Label, Samples, unique_ids
+from easyvideor1.errors import DataError, JobError
+from easyvideor1.jobs.pool import Pool, naming
+from easyvideor1.types import Media, Modality
 from easyvideor1.video.preprocess import tried_twice
-from easyvideor1.video.sampling import plan_media
 
-log = logging.getLogger(__name__)
+MANY_ROWS = 1000
+"""From so many on, what was found is remembered and prompts are tokenized only where they may be too long."""
+FEW_MEDIA = 16
+ROW_DEADLINE_S = 60.0
+"""Time a chunk of rows may take; a gold answer that takes as long cannot be used."""
 
-NO_CACHE = CacheConfig(dir=".", mode="realtime_only")
-About = Literal["row", "media", "gold", "length"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Problem:
-    """One thing that is wrong, or looks it."""
-
-    level: Literal["error", "warning"]
-    about: About
-    where: str
-    """ "file:line" of the row."""
-    sample_id: str
-    """ "" where the row could not be read."""
-    text: str
+Progress = Callable[[str, int, int], object]
+"""(what is looked at, how many are done, of how many)"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """Whether a medium can be decoded; a line of the verdict file."""
+class Workers:
+    """Where the work is done."""
 
-    key: str
-    """Cache key of its plan."""
-    reason: str = ""
-    """Why not; "" if it can."""
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """What a worker found out about a medium."""
-
-    plan: MediaPlan
-    verdict: Verdict
-    decoded: bool
+    processes: int
+    deadline_s: float
+    """Time one media file may take."""
+    look_here: Callable[[Media], Seen] | None = None
+    """The same as `Steps.look` for a few media, in a process that is there already."""
 
 
-@dataclass(kw_only=True)
-class Report:
-    """The findings about a data set."""
-
-    num_rows: int = 0
-    num_decoded: int = 0
-    """Media decoded now, not known from the verdict file."""
-    problems: list[Problem] = field(default_factory=list)
-    by_problem_type: Counter[str] = field(default_factory=Counter)
-    by_modality: Counter[str] = field(default_factory=Counter)
-    media: Counter[str] = field(default_factory=Counter)
-    """Distinct media by verdict: ok, warn, error."""
-    num_tokens: list[int] = field(default_factory=list)
-    """Length of each prompt whose media could be planned."""
-
-    @property
-    def num_errors(self) -> int:
-        return sum(problem.level == "error" for problem in self.problems)
-
-    def add(self, level: Literal["error", "warning"], about: About, sample: Sample, text: str) -> None:
-        self.problems.append(Problem(level=level, about=about, where=sample.where, sample_id=sample.id, text=text))
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckMedium:
-    """Plan a medium and decode it unless its verdict is known; picklable, to run in worker processes."""
-
-    specs: Mapping[MediaKind, FrameSpec]
-    vision: VisionSpec
-    known: Mapping[str, Verdict]
-    cache: CacheConfig | None = None
-    """Frame cache to read from and fill, whatever its mode; None: frames are decoded and dropped."""
-    decode: Callable[[MediaPlan], Clip] | None = None
-    """Makes the clip of a plan; None: `video.decode.decode` on one core."""
+class Look(Protocol):
+    """Looks at a medium; picklable, to run in worker processes."""
 
     def __call__(self, media: Media) -> Seen:
-        """Raises what `plan_media` raises; a medium that cannot be decoded is a verdict."""
-        config = replace(self.cache, mode="prefer_preprocessed") if self.cache else NO_CACHE
-        files = known_files(config)
-        plan = plan_media(media, self.specs[media.kind], self.vision, files=files)
-        if plan.cache_key in self.known:
-            return Seen(plan=plan, verdict=self.known[plan.cache_key], decoded=False)
-        cache = FrameCache.open(config, decode=self.decode or partial(decode, threads=1, files=files))
-        try:
-            verdict = Verdict(key=plan.cache_key, warnings=cache.load(plan).warnings)
-        except DataError as error:
-            verdict = Verdict(key=plan.cache_key, reason=str(error))
-        return Seen(plan=plan, verdict=verdict, decoded=cache.counters.decodes > 0)
+        """Raises DataError for a medium that cannot be planned."""
+        ...
+
+    def recall(self, facts: MediumFacts) -> Seen | None:
+        """What it would find out about a medium whose facts are remembered; None: it must be looked at again."""
+        ...
 
 
-class VerdictFile:
-    """Verdicts of earlier checks, one JSON object per line; later lines count."""
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """What is looked at, and how."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.known: dict[str, Verdict] = {}
-        with contextlib.suppress(FileNotFoundError):
-            for line in path.read_text().splitlines():
-                with contextlib.suppress(ValueError, TypeError, KeyError):  # a line cut by a kill is checked again
-                    row = json.loads(line)
-                    self.known[row["key"]] = Verdict(**row | {"warnings": tuple(row["warnings"])})
-
-    def add(self, verdict: Verdict) -> None:
-        """Remember a verdict, on disk at once."""
-        self.known[verdict.key] = verdict
-        try:
-            with self._path.open("a") as file:
-                file.write(json.dumps(asdict(verdict)) + "\n")
-        except OSError as error:
-            raise UsageError(
-                f"{self._path}: cannot keep verdicts there: {error.strerror} (use --verdicts FILE)"
-            ) from None
+    rows: CheckRows
+    look: Look
+    lengths: LengthCheck
+    note: Callable[[Seen], object] = lambda seen: None
+    """Is told what was found out about a medium, at once."""
 
 
-def check_data(
-    sources: Iterable[tuple[str, str | None]],
+@dataclass(kw_only=True, eq=False)
+class CheckedFile:
+    """The rows of a file with what is known of them."""
+
+    source: SourceConfig
+    rows: RowFile
+    columns: Columns
+    ids: Sequence[str] = ()
+    """Of each row, unique among the files; "" where it could not be read."""
+    lengths: Lengths = field(default_factory=Lengths)
+    bad_media: dict[int, list[Fault]] = field(default_factory=dict)
+
+    def faults(self, place: int) -> list[Fault]:
+        """What makes the row at a place unusable."""
+        one = (self.columns.faults.get(place), self.lengths.too_long.get(place))
+        return [fault for fault in (one[0], *self.bad_media.get(place, ()), one[1]) if fault is not None]
+
+
+@dataclass(kw_only=True, eq=False)
+class CheckedData:
+    """Data files, checked."""
+
+    files: list[CheckedFile]
+    seen: dict[Media, Seen | DataError]
+
+    def bad_rows(self) -> Iterator[tuple[CheckedFile, int]]:
+        """The rows that cannot be used, in order."""
+        for file in self.files:
+            for place in sorted({*file.columns.faults, *file.bad_media, *file.lengths.too_long}):
+                yield file, place
+
+    def errors(self) -> Iterator[DataError]:
+        """What is wrong with each row that cannot be used, in order."""
+        for file, place in self.bad_rows():
+            fault = file.faults(place)[0]
+            if fault.about == "length":
+                fault = dataclasses.replace(fault, problem=f"sample {file.ids[place]}: {fault.problem}")
+            yield fault.error(file.rows.where(place))
+
+    def places(self) -> list[tuple[int, int]]:
+        """(number of the file, place) of each row that can be used."""
+        bad = {(id(file), place) for file, place in self.bad_rows()}
+        return [
+            (number, place)
+            for number, file in enumerate(self.files)
+            for place in range(len(file.rows))
+            if (id(file), place) not in bad
+        ]
+
+    def samples(self) -> Samples:
+        """The samples that can be used, each parsed when it is asked for."""
+        places = self.places()
+        kinds: tuple[Modality, ...] = ("text", "image", "video")
+        made = [{kind: Label(file.source.label, kind) for kind in kinds} for file in self.files]
+        return Samples(
+            [(file.source, file.rows) for file in self.files],
+            places,
+            ids=[self.files[number].ids[place] for number, place in places],
+            labels=[made[number][self.files[number].columns.modalities[place]] for number, place in places],
+        )
+
+
+def check_sources(
+    sources: Sequence[SourceConfig],
+    steps: Steps,
     *,
-    work: CheckMedium,
-    verdicts: VerdictFile,
-    check_gold: Callable[[Sample], None],
-    prompt_tokens: Callable[[Sample, Sequence[MediaPlan]], int],
-    max_prompt_tokens: int,
-    workers: int,
-    deadline_s: float,
-) -> Report:
-    """Check every row of every file.
+    workers: Workers,
+    memory: Memory | None = None,
+    rows_only: bool = False,
+    progress: Progress = lambda what, done, total: None,
+) -> CheckedData:
+    """Check every row of some data files.
 
     Args:
-        sources: (data file, media root or None) pairs.
-        work: how media are looked at.
-        verdicts: known verdicts; new ones are added.
-        check_gold: raises DataError for an unknown problem type or an unreadable gold answer.
-        prompt_tokens: length of a sample's prompt, given its plans.
-        max_prompt_tokens: longer prompts are errors.
-        workers, deadline_s: as of `run_all`.
+        memory: where findings are remembered; None: nowhere.
+        rows_only: look at media and lengths only if all rows can be read and scored.
 
     Raises:
-        DataError: a data file cannot be opened.
-        UsageError: the frame settings contradict each other, or the verdict file cannot be written.
+        DataError: a file cannot be read at all.
+        UsageError: settings that contradict each other, or templates that do not work.
     """
-    report = Report()
-    samples = [sample for path, root in sources for sample in _read(Path(path), root, report)]
-    for sample in samples:
-        report.by_problem_type[sample.problem_type] += 1
-        report.by_modality[sample.modality] += 1
+    files = [(source, RowFile(source.path)) for source in sources]
+    is_large = sum(len(rows) for _, rows in files) >= MANY_ROWS
+    known = [memory.recall(rows.path) if memory is not None and is_large else Remembered() for _, rows in files]
+    checked, places = [], []
+    for (source, rows), remembered in zip(files, known, strict=True):
+        old = remembered.places(rows.digests)
+        columns = _check_rows(source, rows, remembered, old, steps.rows, workers, progress)
+        checked.append(CheckedFile(source=source, rows=rows, columns=columns))
+        places.append(old)
+    _name(checked)
+    found = CheckedData(files=checked, seen={})
+    if rows_only and any(file.columns.faults for file in checked):
+        return found
+    identities, fresh = _look_at_media(found, known, steps, workers, progress)
+    for file, remembered, old in zip(checked, known, places, strict=True):
+        _note_bad_media(file, found.seen)
+        unchanged = _lengths_known(file, remembered, old, fresh)
+        file.lengths = measure_lengths(
+            file.rows, file.source, file.columns,
+            facts={media: seen.facts for media, seen in found.seen.items() if isinstance(seen, Seen)},
+            bad={*file.columns.faults, *file.bad_media},
+            known=unchanged,
+            check=steps.lengths,
+            is_large=is_large,
+            workers=workers.processes,
+            progress=progress,
+        )  # fmt: skip
+        is_new = fresh or list(old) != list(range(len(remembered.digests))) or file.lengths.tokens != remembered.tokens
+        if memory is not None and is_large and is_new:
+            memory.keep(file.rows.path, _to_remember(file, found.seen, identities))
+    return found
+
+
+def _check_rows(
+    source: SourceConfig,
+    rows: RowFile,
+    remembered: Remembered,
+    old: Sequence[int],
+    check: CheckRows,
+    workers: Workers,
+    progress: Progress,
+) -> Columns:
+    """The columns of a file: those that are remembered, and the others made now."""
+    new = [place for place, known in enumerate(old) if known < 0]
+    if not new and len(old) == len(remembered.columns):
+        return remembered.columns if list(old) == list(range(len(old))) else remembered.columns.taken(old)
+    found, by_number, chunks = Columns(), {}, chunks_of(source, rows, new)
+    if len(new) < PARALLEL_ROWS:
+        by_number = {chunk.number: check(chunk) for chunk in chunks}
+    else:
+        done = 0
+        with Pool(check, workers=workers.processes, deadline_s=ROW_DEADLINE_S) as pool:
+            for outcome in pool.run(chunks):
+                columns = outcome.result or _one_by_one(pool, outcome.item, outcome.error)
+                by_number[outcome.item.number] = columns
+                done += len(columns)
+                progress("rows", done, len(new))
+    for number in sorted(by_number):
+        found.extend(by_number[number])
+    if len(new) == len(old):
+        return found
+    both = Columns()
+    both.extend(remembered.columns)
+    both.extend(found)
+    place_of = {place: len(remembered.columns) + number for number, place in enumerate(new)}
+    return both.taken([known if known >= 0 else place_of[place] for place, known in enumerate(old)])
+
+
+def _one_by_one(pool: Pool[Chunk, Columns], chunk: Chunk, error: Exception | None) -> Columns:
+    """The columns of a chunk that broke its process: of all rows but the one that did."""
+    if not isinstance(error, JobError):
+        assert error is not None
+        raise error
+    found = Columns()
+    for where, content in chunk.rows:
+        one = Chunk(chunk.number, chunk.source, ((where, content),))
         try:
-            check_gold(sample)
-        except DataError as error:
-            report.add("error", "gold", sample, _without_place(error))
-    media = dict.fromkeys(medium for sample in samples for medium in sample.media)
-    seen: dict[Media, Seen | EasyVideoError] = {}
-    for outcome in tried_twice(partial(run_all, work, workers=workers, deadline_s=deadline_s), list(media)):
-        seen[outcome.item] = _settled(outcome, verdicts, report)
-    for sample in samples:
-        plans = _plans(sample, seen, report)
-        if plans is not None:
-            _check_length(sample, plans, prompt_tokens, max_prompt_tokens, report)
-    return report
+            found.extend(pool.call(one))
+        except JobError as reason:
+            fault = Fault("gold", f"reading the row failed: {reason.problem}", "", "answer", "give a shorter answer")
+            empty = [""]
+            found.extend(
+                Columns(
+                    ids=empty,
+                    problem_types=empty,
+                    modalities=empty,
+                    unknown=empty,
+                    text_bytes=[0],
+                    questions=[0],
+                    golds=[0],
+                    faults={0: fault},
+                )
+            )
+    return found
 
 
-def _read(path: Path, media_root: str | None, report: Report) -> list[Sample]:
-    samples, first_place = [], {}
-    root = Path(media_root) if media_root is not None else path.parent
-    for where, row in rows_or_errors(path):
-        report.num_rows += 1
-        try:
-            if isinstance(row, DataError):
-                raise row
-            sample = parse_row(row, where=where, media_root=root, source=path.stem)
-            if sample.id in first_place:
-                raise DataError(f"id {sample.id!r} is already used at {first_place[sample.id]}", field="problem_id")
-        except DataError as error:
-            text = _without_place(error)
-            report.problems.append(Problem(level="error", about="row", where=where, sample_id="", text=text))
+def _name(files: Sequence[CheckedFile]) -> None:
+    """Give every readable row its id."""
+    named: list[str] = []
+    for file in files:
+        named += [
+            id_ or (file.rows.where(place).rpartition("/")[2] if kind else "")
+            for place, (id_, kind) in enumerate(zip(file.columns.ids, file.columns.problem_types, strict=True))
+        ]
+    readable = [id_ for id_ in named if id_]
+    unique = iter(unique_ids(readable))
+    named = [next(unique) if id_ else "" for id_ in named]
+    start = 0
+    for file in files:
+        file.ids = named[start : start + len(file.rows)]
+        start += len(file.rows)
+
+
+def _look_at_media(
+    found: CheckedData,
+    known: Sequence[Remembered],
+    steps: Steps,
+    workers: Workers,
+    progress: Progress,
+) -> tuple[dict[Media, Any], set[Media]]:
+    """Look at every distinct medium that is not known; returns the identity of each, and those looked at now."""
+    media = dict.fromkeys(
+        medium
+        for file in found.files
+        for place, items in file.columns.media.items()
+        if place not in file.columns.faults
+        for medium in items
+    )
+    remembered = {medium: pair for item in known for medium, pair in item.media.items()}
+    identities = {medium: identity(medium) for medium in media}
+    fresh = []
+    for medium in media:
+        before, facts = remembered.get(medium, (None, None))
+        is_same = facts is not None and before is not None and before == identities[medium]
+        seen = steps.look.recall(facts) if is_same and facts is not None else None
+        if seen is None:
+            fresh.append(medium)
+        else:
+            found.seen[medium] = seen
+    for done, (medium, seen) in enumerate(_looked(fresh, steps.look, workers), start=1):
+        found.seen[medium] = seen
+        if isinstance(seen, Seen):
+            steps.note(seen)
+        progress("media", done, len(fresh))
+    return identities, set(fresh)
+
+
+def _looked(media: Sequence[Media], look: Look, workers: Workers) -> Iterator[tuple[Media, Seen | DataError]]:
+    """What is found out about each medium, as it comes."""
+    if len(media) <= FEW_MEDIA and workers.look_here is not None:
+        for medium in media:
+            try:
+                yield medium, workers.look_here(medium)
+            except DataError as error:
+                yield medium, _naming(error, medium)
+    elif media:
+        with Pool(look, workers=min(workers.processes, len(media)), deadline_s=workers.deadline_s) as pool:
+            for outcome in tried_twice(pool.run, media):
+                if outcome.result is not None:
+                    yield outcome.item, outcome.result
+                    continue
+                assert outcome.error is not None
+                if not isinstance(outcome.error, DataError):
+                    raise outcome.error
+                yield outcome.item, _naming(outcome.error, outcome.item)
+
+
+def _naming(error: DataError, media: Media) -> DataError:
+    named = naming(error, media.name)
+    assert isinstance(named, DataError), named
+    return named
+
+
+def _note_bad_media(file: CheckedFile, seen: dict[Media, Seen | DataError]) -> None:
+    for place, media in file.columns.media.items():
+        if place in file.columns.faults:
             continue
-        first_place[sample.id] = where
-        samples.append(sample)
-    if not report.num_rows:
-        raise DataError("no rows", where=str(path), remedy="the file must hold one JSON object per line")
-    return samples
+        faults = []
+        for medium in media:
+            found = seen[medium]
+            if isinstance(found, DataError):
+                faults.append(Fault.of(found, "media", row=file.rows.where(place)))
+            elif found.verdict is not None and found.verdict.reason:
+                faults.append(Fault("media", found.verdict.reason, "", "", ""))
+        if faults:
+            file.bad_media[place] = faults
 
 
-def _without_place(error: DataError) -> str:
-    """Field, problem and remedy; the place has a column of its own."""
-    return str(DataError(error.problem, field=error.field, remedy=error.remedy))
-
-
-def _settled(outcome: Outcome[Media, Seen], verdicts: VerdictFile, report: Report) -> Seen | EasyVideoError:
-    """What is known of a medium now; new verdicts are kept."""
-    seen = outcome.result
-    if seen is None:
-        assert outcome.error is not None
-        if not isinstance(outcome.error, DataError):
-            raise outcome.error
-        # Not kept: a missing file may come back, a slow disk may have caused the time-out.
-        report.media["error"] += 1
-        return naming(outcome.error, outcome.item.name)
-    if seen.verdict.key not in verdicts.known:
-        verdicts.add(seen.verdict)
-    report.num_decoded += seen.decoded
-    report.media["error" if seen.verdict.reason else "warn" if seen.verdict.warnings else "ok"] += 1
-    return seen
-
-
-def _plans(sample: Sample, seen: Mapping[Media, Seen | EasyVideoError], report: Report) -> list[MediaPlan] | None:
-    """The plans of a sample's media, and its media's problems; None if one of them cannot be planned."""
-    plans = []
-    for media in sample.media:
-        found = seen[media]
-        if isinstance(found, EasyVideoError):
-            report.add("error", "media", sample, str(found))
+def _lengths_known(
+    file: CheckedFile, remembered: Remembered, old: Sequence[int], fresh: set[Media]
+) -> dict[int, tuple[int, Fault | None]]:
+    """(tokens, fault) of the rows whose length is remembered and whose media are the same."""
+    known = {}
+    for place, before in enumerate(old):
+        if before < 0 or before >= len(remembered.tokens):
             continue
-        plans.append(found.plan)
-        if found.verdict.reason:
-            report.add("error", "media", sample, found.verdict.reason)
-        for warning in found.verdict.warnings:
-            report.add("warning", "media", sample, f"{media.name}: {warning}")
-    return plans if len(plans) == len(sample.media) else None
+        if not fresh or fresh.isdisjoint(file.columns.media.get(place, ())):
+            known[place] = (remembered.tokens[before], remembered.too_long.get(before))
+    return known
 
 
-def _check_length(
-    sample: Sample,
-    plans: Sequence[MediaPlan],
-    prompt_tokens: Callable[[Sample, Sequence[MediaPlan]], int],
-    max_prompt_tokens: int,
-    report: Report,
-) -> None:
-    try:
-        num_tokens = prompt_tokens(sample, plans)
-    except DataError as error:
-        report.add("error", "length", sample, _without_place(error))
-        return
-    report.num_tokens.append(num_tokens)
-    if num_tokens > max_prompt_tokens:
-        vision = sum(plan.num_tokens for plan in plans)
-        text = (
-            f"the prompt has {num_tokens} tokens ({vision} of them vision), the limit is {max_prompt_tokens} "
-            "(lower max_frames or max_pixels, or raise max_prompt_tokens)"
-        )
-        report.add("error", "length", sample, text)
+def _to_remember(file: CheckedFile, seen: dict[Media, Seen | DataError], identities: dict[Media, Any]) -> Remembered:
+    media = dict.fromkeys(medium for items in file.columns.media.values() for medium in items)
+    pairs = {}
+    for medium in media:
+        found = seen.get(medium)
+        pairs[medium] = (identities.get(medium), found.facts) if isinstance(found, Seen) else (None, None)
+    return Remembered(
+        digests=file.rows.digests,
+        columns=file.columns,
+        tokens=file.lengths.tokens,
+        too_long=file.lengths.too_long,
+        media=pairs,
+    )

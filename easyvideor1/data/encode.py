@@ -19,12 +19,12 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from easyvideor1.data.patches import BUFFERS, CHANNELS, patches
 from easyvideor1.data.positions import IMAGE, TEXT, VIDEO, Run, positions, time_interval
+from easyvideor1.data.tags import kinds_in, split_at_tags
 from easyvideor1.errors import DataError, MismatchError, UsageError
 from easyvideor1.model.families import POSITIONS_PER_S, family
 from easyvideor1.types import Clip, MediaKind, MediaPlan, Prompt, Sample, VisionSpec
 from easyvideor1.video.sampling import vision_spec
 
-TAG = re.compile("<(image|video)>")
 TOKEN_TYPE: dict[str, int] = {"image": IMAGE, "video": VIDEO}
 NONCHARACTERS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
 """Never part of text (Unicode reserves them for use inside a program)."""
@@ -54,7 +54,7 @@ class Encoder:
         Args:
             config: the model's config.json.
             stop_ids: further ids that end a response, beside the one that ends a turn.
-            system: system message of every prompt; None leaves it to the chat template.
+            system: system message of every prompt whose sample has none; None leaves it to the chat template.
 
         Raises:
             UsageError: unknown family, or a tokenizer without the vision tokens or a chat template.
@@ -118,7 +118,8 @@ class Encoder:
             MismatchError: a plan disagrees with itself, with its medium or with the placeholders in the prompt.
         """
         self._check_plans(sample, plans)
-        mark = next(character for character in NONCHARACTERS if character not in text + (self._system or ""))
+        said = text + (sample.system or self._system or "") + "".join(turn.content for turn in sample.turns)
+        mark = next(character for character in NONCHARACTERS if character not in said)
         rendered = self.tokenizer.apply_chat_template(
             self._messages(sample, text, mark), tokenize=False, add_generation_prompt=True
         )
@@ -179,8 +180,7 @@ class Encoder:
 
     def _messages(self, sample: Sample, text: str, mark: str) -> list[dict[str, Any]]:
         """Chat messages; control tokens in the text are broken by `mark`, so that they are not taken for real ones."""
-        parts = TAG.split(text)
-        kinds = parts[1::2]
+        kinds = [kind for turn in (*(turn.content for turn in sample.turns), text) for kind in kinds_in(turn)]
         if kinds != [media.kind for media in sample.media]:
             raise DataError(
                 f"the text has tags for {_kinds(kinds)}, the media are {_kinds(media.kind for media in sample.media)}",
@@ -192,15 +192,22 @@ class Encoder:
         def broken(plain: str) -> str:
             return self._special.sub(lambda match: mark.join(match[0]) + mark, plain)
 
-        content: str | list[dict[str, str]] = broken(text)
-        if kinds:
-            content = [
+        def content(said: str) -> str | list[dict[str, str]]:
+            parts = split_at_tags(said)
+            if len(parts) == 1:
+                return broken(parts[0])
+            return [
                 {"type": part} if index % 2 else {"type": "text", "text": broken(part)}
                 for index, part in enumerate(parts)
                 if part
             ]
-        system = [{"role": "system", "content": broken(self._system)}] if self._system is not None else []
-        return [*system, {"role": "user", "content": content}]
+
+        system = self._system if sample.system is None else sample.system
+        return [
+            *([] if system is None else [{"role": "system", "content": broken(system)}]),
+            *({"role": turn.role, "content": content(turn.content)} for turn in sample.turns),
+            {"role": "user", "content": content(text)},
+        ]
 
     def _stream(self, sample: Sample, rendered: str, mark: str, plans: Sequence[MediaPlan]) -> _Stream:
         stream = _Stream(self._plain)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from easyvideor1.config import DataConfig
+from easyvideor1.data.samples import labels_of
 from easyvideor1.errors import UsageError
 from easyvideor1.types import Sample
 
@@ -47,8 +48,8 @@ def strata(samples: Sequence[Sample], config: DataConfig) -> list[Stratum]:
     weights = {source.label: source.weight for source in config.train if source.weight is not None}
     ratios = config.modality_ratios or {}
     members: dict[tuple[str, str], list[int]] = {}
-    for index, sample in enumerate(samples):
-        key = (sample.source if weights else "", sample.modality if ratios else "")
+    for index, label in enumerate(labels_of(samples)):
+        key = (label.source if weights else "", label.modality if ratios else "")
         members.setdefault(key, []).append(index)
     file_shares = _shares(weights, {file for file, _ in members}, field="data.train weight", noun="file")
     modality_shares = _shares(ratios, {kind for _, kind in members}, field="data.modality_ratios", noun="modality")
@@ -133,9 +134,7 @@ def _shares(asked: Mapping[str, float], present: set[str], *, field: str, noun: 
     if empty := sorted(set(asked) - present):
         raise UsageError(f"{field}: no usable sample is of {noun} '{empty[0]}'; take its value out, or mend the data")
     if unasked := sorted(present - set(asked)):
-        raise UsageError(
-            f"{field}: samples are of {noun} '{unasked[0]}', which has no value; give it one, or take the rows out"
-        )
+        raise UsageError(f"{field}: samples are of {noun} '{unasked[0]}', which has no value; give it one")
     total = sum(asked.values())
     return {name: value / total for name, value in asked.items()}
 

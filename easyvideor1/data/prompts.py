@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 
 import jinja2
 import jinja2.sandbox
 
+from easyvideor1.data.options import unlisted_options
+from easyvideor1.data.tags import kinds_in
 from easyvideor1.errors import DataError, UsageError
-from easyvideor1.problem_types import option_labels
 from easyvideor1.types import Sample
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -28,15 +30,21 @@ def instruction(sample: Sample, *, thinking: bool, templates: str | Path | None 
         DataError: the problem has tags, but not one for each medium.
         UsageError: a template does not compile or uses an unknown field.
     """
-    environment = _environment(None if templates is None else Path(templates))
-    name = sample.problem_type.replace(" ", "_").replace("-", "_")
+    options = unlisted_options(sample.problem, sample.options)
+    folder = None if templates is None else Path(templates)
     try:
-        template = environment.select_template([f"{name}.jinja", DEFAULT])
-        return template.render(
-            problem=_with_tags(sample), options=_missing_options(sample), thinking=thinking, sample=sample
-        ).strip()
+        text = _template(folder, sample.problem_type).render(
+            problem=_with_tags(sample, options), options=options, thinking=thinking, sample=sample
+        )
     except jinja2.TemplateError as error:
         raise UsageError(f"prompt template for '{sample.problem_type}' in {templates or TEMPLATES}: {error}") from None
+    return text.strip()
+
+
+@functools.lru_cache(maxsize=1024)
+def _template(folder: Path | None, problem_type: str) -> jinja2.Template:
+    name = problem_type.replace(" ", "_").replace("-", "_")
+    return _environment(folder).select_template([f"{name}.jinja", DEFAULT])
 
 
 @functools.cache
@@ -49,23 +57,19 @@ def _environment(templates: Path | None) -> jinja2.Environment:
     )
 
 
-def _with_tags(sample: Sample) -> str:
-    wanted = [f"<{media.kind}>" for media in sample.media]
-    found = {tag: sample.problem.count(tag) for tag in ("<image>", "<video>")}
-    if not any(found.values()):
-        return "".join(wanted) + sample.problem
-    for tag, count in found.items():
-        if count != wanted.count(tag):
+def _with_tags(sample: Sample, options: Mapping[str, str]) -> str:
+    """The problem; where no text has a tag, with one tag per medium before it."""
+    wanted = [media.kind for media in sample.media]
+    texts = (*(turn.content for turn in sample.turns), sample.problem, *options.values())
+    found = [kind for text in texts for kind in kinds_in(text)]
+    if not found:
+        return "".join(f"<{kind}>" for kind in wanted) + sample.problem
+    for kind in ("image", "video"):
+        if found.count(kind) != wanted.count(kind):
             raise DataError(
-                f"{count} {tag} tags for {wanted.count(tag)} media of that kind",
+                f"{found.count(kind)} <{kind}> tags for {wanted.count(kind)} media of that kind",
                 where=sample.where or sample.id,
                 field="problem",
-                remedy="write one tag per medium, or leave all tags out",
+                remedy=f"write one tag per medium, or leave all tags out; \\<{kind}> is the word itself",
             )
     return sample.problem
-
-
-def _missing_options(sample: Sample) -> dict[str, str]:
-    """Options by letter, unless the problem already lists them all."""
-    options = option_labels(sample.options)
-    return {} if all(text in sample.problem for text in options.values()) else options

@@ -1,185 +1,126 @@
-"""Rows of a data file become Samples, or errors naming file, line and field.
+"""The fields of a row become a Sample, or an error that names line and field.
 
 The rows of EasyVideoR1, OneThinker and Video-R1 load unchanged: `problem`, `answer` or `solution` (with or without
 `<answer>` tags), `videos`, `images` or `path`, `options`, `data_type`, `problem_type`, `problem_id`, `offline_output`.
+docs/data.md describes every field with an example.
 """
 
 from __future__ import annotations
 
+import difflib
+import functools
 import json
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from easyvideor1.data.media_fields import ROW_NAMES, media_of
+from easyvideor1.data.options import unlisted_options
+from easyvideor1.data.shapes import convert_command, foreign_row
+from easyvideor1.data.tags import kinds_in
 from easyvideor1.errors import DataError
-from easyvideor1.types import Media, MediaKind, Sample
-from easyvideor1.video.source import is_address
+from easyvideor1.types import Media, Sample, Turn
 
-BOM = b"\xef\xbb\xbf"
-TAG = re.compile(r"<(image|video)>")
 ANSWER = re.compile(r"\s*<answer>(.*)</answer>\s*", re.DOTALL)
-CLIP_FIELDS = {
-    "path",
-    "image",
-    "video",
-    "start_s",
-    "end_s",
-    "start",
-    "end",
-    "video_start",
-    "video_end",
-    "fps",
-    "times_s",
-}
-TIME_FIELDS = CLIP_FIELDS - {"path", "image", "video"}
-READ_FIELDS = {
-    "id", "problem_id", "problem", "problem_type", "answer", "solution", "options", "images", "videos", "path",
-    "data_type", "offline_output",
+READ_FIELDS = ROW_NAMES | {
+    "id", "problem_id", "problem", "problem_type", "answer", "solution", "options", "system", "turns",
+    "offline_output", "has_offline_trajectory",
 }  # fmt: skip
+USED_FIELDS = READ_FIELDS | {"duration", "duration_s", "data_source", "pass_rate"}
+"""Keys that something in this project reads or writes; others are kept for rewards of one's own, and counted."""
+MAX_OPTIONS = 26
 
-
-def read_samples(
-    path: str | Path,
-    *,
-    media_root: str | Path | None = None,
-    source: str = "",
-    on_bad: Callable[[DataError], None] | None = None,
-) -> list[Sample]:
-    """All samples of a JSONL file, or of a JSON file holding a list of rows.
-
-    Args:
-        media_root: folder that relative media paths start from; None: the folder of the data file.
-        source: name of the data set; "" takes the file's name.
-        on_bad: is told what is wrong with a row, which is then left out; None: the first bad row is raised.
-
-    Raises:
-        DataError: unreadable file, no row in it; without `on_bad` also broken JSON, a wrong row (see `parse_row`) or
-            an id used twice.
-    """
-    path = Path(path)
-    root = Path(media_root) if media_root is not None else path.parent
-    places: dict[str, str] = {}
-    samples = []
-    num_rows = 0
-    for where, row in rows_or_errors(path):
-        num_rows += 1
-        try:
-            if isinstance(row, DataError):
-                raise row
-            sample = parse_row(row, where=where, media_root=root, source=source or path.stem)
-            _note_id(sample, places)
-        except DataError as error:
-            if on_bad is None:
-                raise
-            on_bad(error)
-        else:
-            samples.append(sample)
-    if not num_rows:
-        raise DataError("no rows", where=str(path), remedy="the file must hold one JSON object per line")
-    return samples
-
-
-def _note_id(sample: Sample, places: dict[str, str]) -> None:
-    if sample.id in places:
-        raise DataError(
-            f"id {sample.id!r} is already used at {places[sample.id]}",
-            where=sample.where,
-            field="problem_id",
-            remedy="make ids unique, or leave them out to number the rows",
-        )
-    places[sample.id] = sample.where
-
-
-def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """("file:line", row) of every row, before any check of its fields."""
-    for where, row in rows_or_errors(path):
-        if isinstance(row, DataError):
-            raise row
-        yield where, row
-
-
-def rows_or_errors(path: Path) -> Iterator[tuple[str, dict[str, Any] | DataError]]:
-    """("file:line", row) of every row, or what is wrong with that line; an unreadable file is raised."""
-    try:
-        with path.open("rb") as file:
-            number, is_first = 0, True
-            for content in file:
-                for line in content.removeprefix(BOM if number == 0 else b"").splitlines() or [b""]:
-                    number += 1
-                    if is_first and line.lstrip().startswith(b"["):
-                        yield from _listed(path)
-                        return
-                    if line.strip():
-                        is_first = False
-                        yield f"{path}:{number}", _row_or_error(line, where=f"{path}:{number}")
-    except OSError as error:
-        raise DataError(f"cannot read the data file: {error.strerror}", where=str(path)) from None
-
-
-def _listed(path: Path) -> Iterator[tuple[str, dict[str, Any] | DataError]]:
-    """The rows of a file that holds one JSON list of them."""
-    for index, row in enumerate(_loads(path.read_bytes().removeprefix(BOM), where=str(path))):
-        yield f"{path}[{index}]", _mapping_or_error(row, where=f"{path}[{index}]")
-
-
-def _row_or_error(line: bytes, *, where: str) -> dict[str, Any] | DataError:
-    try:
-        return _mapping_or_error(_loads(line, where=where), where=where)
-    except DataError as error:
-        return error
+LIKELY = {
+    "video": "videos", "video_path": "videos", "video_paths": "videos", "video_file": "videos", "frames": "videos",
+    "image": "images", "image_path": "images", "image_paths": "images", "image_file": "images", "img": "images",
+    "option": "options", "choices": "options", "choice": "options", "candidates": "options",
+    "answers": "answer", "ground_truth": "answer", "groundtruth": "answer", "gold": "answer", "label": "answer",
+    "question": "problem", "query": "problem", "prompt": "problem", "instruction": "problem",
+    "type": "problem_type", "question_type": "problem_type", "task_type": "problem_type",
+    "system_prompt": "system", "history": "turns",
+}  # fmt: skip
+"""Keys of other data sets -> the field that they mean here."""
+SAME_FIELD = ({"videos", "images", "path"}, {"answer", "solution"})
+"""Fields of which one is enough."""
+NEAR = ("problem", "problem_type", "answer", "solution", "options", "images", "videos", "path", "data_type", "system",
+        "turns", "offline_output", "has_offline_trajectory")  # fmt: skip
+NEAR_RATIO = 0.81
+"""Likeness (difflib) from which on a key is taken for a misspelt field; an `image_id` or `answer_id` is none."""
 
 
 def parse_row(row: Mapping[str, Any], *, where: str, media_root: Path, source: str = "") -> Sample:
     """One checked Sample.
 
     Raises:
-        DataError: missing or empty problem, answer or problem_type; media that are no paths or a clip range that is
-            none; `<image>`/`<video>` tags that do not match the media in number and kind.
+        DataError: missing or empty problem, answer or problem_type; a key that means a field but does not bear its
+            name; media that are no paths or a clip range that is none; `<image>`/`<video>` tags that do not match the
+            media in number and kind; earlier turns that are no conversation.
     """
+    row = {name: value for name, value in row.items() if value is not None and not _is_nan(value)}
+    _check_names(row, where=where)
     problem = _text(row, "problem", where=where)
-    media = _media(row, where=where, media_root=media_root)
+    options, turns = _options(row, where=where), _turns(row, where=where)
+    media = media_of(row, where=where, media_root=media_root)
+    texts = (*(turn.content for turn in turns), problem, *unlisted_options(problem, options).values())
     return Sample(
         id=_id(row, where=where),
         problem_type=_text(row, "problem_type", where=where),
         problem=problem,
         gold=_answer(row, where=where),
-        options=_options(row, where=where),
-        media=_in_tag_order(problem, media, where=where),
+        options=options,
+        media=_in_tag_order(texts, media, where=where),
+        system=_text(row, "system", where=where) if "system" in row else None,
+        turns=turns,
         trajectories=_trajectories(row, where=where),
         source=source,
         where=where,
-        extra={key: value for key, value in row.items() if key not in READ_FIELDS and value is not None},
+        extra={key: value for key, value in row.items() if key not in READ_FIELDS},
     )
 
 
-def _loads(content: bytes, *, where: str) -> Any:
-    try:
-        text = content.decode()
-        value = json.loads(text)
-        if "\\ud" in text or "\\uD" in text:  # halves of characters, which no file and no tokenizer can take
-            json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        place = f"line {line}, byte {error.start}" if line > 1 else f"byte {error.start}"
-        raise DataError(f"not UTF-8 text at {place}", where=where, remedy="save the file as UTF-8") from None
-    except UnicodeEncodeError as error:
-        raise DataError(f"half a character, \\u{ord(error.object[error.start]):x}", where=where) from None
-    except json.JSONDecodeError as error:
-        line = f"line {error.lineno}, " if error.lineno > 1 else ""
-        raise DataError(f"broken JSON: {error.msg} at {line}column {error.colno}", where=where) from None
-    except ValueError as error:  # a number of thousands of digits
-        raise DataError(f"broken JSON: {error}", where=where) from None
-    except RecursionError:
-        raise DataError("broken JSON: nested too deeply", where=where) from None
-    return value
+def unknown_keys(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Keys of a row that nothing here reads."""
+    return tuple(name for name in row if name not in USED_FIELDS)
 
 
-def _mapping_or_error(row: Any, *, where: str) -> dict[str, Any] | DataError:
-    if isinstance(row, dict):
-        return row
-    return DataError(f"a row is a JSON object, got {type(row).__name__}", where=where)
+def _is_nan(value: Any) -> bool:
+    """Tables write a missing value as NaN."""
+    return isinstance(value, float) and value != value
+
+
+def _check_names(row: Mapping[str, Any], *, where: str) -> None:
+    """Refuse a key that stands for a field of another name, where the row does not have that field."""
+    if "problem" not in row and (kind := foreign_row(row)):
+        raise DataError(
+            f"this looks like {kind}", where=where, remedy=f"convert it: {convert_command(_file_of(where))}"
+        )
+    present = set(row)
+    for one_is_enough in SAME_FIELD:
+        if present & one_is_enough:
+            present |= one_is_enough
+    for name, value in row.items():
+        if name in READ_FIELDS or value in ("", []):
+            continue
+        meant = _meant(name)
+        if meant and meant not in present:
+            raise DataError(
+                "no field of a row",
+                where=where,
+                field=name,
+                remedy=f"did you mean '{meant}'? `data convert --map {meant}={name}` renames it in every row",
+            )
+
+
+@functools.lru_cache(maxsize=1024)
+def _meant(name: str) -> str:
+    """The field that a key of another name stands for; "" for none."""
+    return LIKELY.get(name) or next(iter(difflib.get_close_matches(name, NEAR, n=1, cutoff=NEAR_RATIO)), "")
+
+
+def _file_of(where: str) -> str:
+    """The file in "file:line" or "file[place]"."""
+    return re.sub(r":\d+$|\[\d+\]$", "", where)
 
 
 def _text(row: Mapping[str, Any], name: str, *, where: str) -> str:
@@ -187,7 +128,9 @@ def _text(row: Mapping[str, Any], name: str, *, where: str) -> str:
     if value is None:
         raise DataError("missing", where=where, field=name, remedy=f"every row needs a text '{name}'")
     if not isinstance(value, str) or not value.strip():
-        raise DataError(f"must be a non-empty text, got {value!r:.60}", where=where, field=name)
+        raise DataError(
+            f"must be a non-empty text, got {value!r:.60}", where=where, field=name, remedy=f"give '{name}' a text"
+        )
     return value
 
 
@@ -197,7 +140,10 @@ def _id(row: Mapping[str, Any], *, where: str) -> str:
         if isinstance(value, (str, int)) and not isinstance(value, bool) and str(value).strip():
             return str(value)
         if value not in (None, ""):
-            raise DataError(f"must be a text or an integer, got {value!r:.60}", where=where, field=name)
+            raise DataError(
+                f"must be a text or an integer, got {value!r:.60}", where=where, field=name,
+                remedy="leave it out to have the rows numbered",
+            )  # fmt: skip
     return where.rpartition("/")[2]
 
 
@@ -210,103 +156,74 @@ def _answer(row: Mapping[str, Any], *, where: str) -> str:
     wrapped = ANSWER.fullmatch(text)
     text = wrapped.group(1).strip() if wrapped else text
     if not text.strip():
-        raise DataError("empty gold answer", where=where, field=name, remedy="give the gold answer or drop the row")
+        raise DataError("empty gold answer", where=where, field=name, remedy="give the gold answer of the question")
     return text
 
 
 def _options(row: Mapping[str, Any], *, where: str) -> tuple[str, ...]:
     options = row.get("options") or ()
-    if isinstance(options, dict):
-        options = [f"{key}. {text}" for key, text in options.items()]
+    if isinstance(options, dict):  # a table gives every row the labels of the longest one
+        options = [f"{key}. {text}" for key, text in options.items() if text is not None]
+    if isinstance(options, list):
+        while options and options[-1] is None:
+            options = options[:-1]
     if not isinstance(options, (list, tuple)) or not all(isinstance(option, (str, int, float)) for option in options):
-        raise DataError(f"must be a list of texts, got {options!r:.60}", where=where, field="options")
+        raise DataError(
+            f"must be a list of texts, got {options!r:.60}", where=where, field="options",
+            remedy='such as ["A. red", "B. blue"]',
+        )  # fmt: skip
+    if len(options) > MAX_OPTIONS:
+        raise DataError(
+            f"{len(options)} options, but there are {MAX_OPTIONS} letters to name them", where=where, field="options",
+            remedy="give fewer, or make it an open question",
+        )  # fmt: skip
     return tuple(str(option) for option in options)
 
 
+def _turns(row: Mapping[str, Any], *, where: str) -> tuple[Turn, ...]:
+    """The conversation before the problem: what the user and the assistant said, in turn, the user first."""
+    value = row.get("turns") or ()
+    roles = ("user", "assistant")
+    if not isinstance(value, list | tuple) or not all(
+        isinstance(turn, dict)
+        and turn.get("role") == roles[place % 2]
+        and isinstance(turn.get("content"), str)
+        and turn["content"].strip()
+        for place, turn in enumerate(value)
+    ):
+        raise DataError(
+            f"must be what user and assistant said in turn, got {value!r:.60}", where=where, field="turns",
+            remedy='such as [{"role": "user", "content": "Who is it?"}, {"role": "assistant", "content": "A cook."}]',
+        )  # fmt: skip
+    if len(value) % 2:
+        raise DataError(
+            "the last turn is the user's, but the problem is what the user says next", where=where, field="turns",
+            remedy="end with a turn of the assistant",
+        )  # fmt: skip
+    return tuple(Turn(role=turn["role"], content=turn["content"]) for turn in value)
+
+
 def _trajectories(row: Mapping[str, Any], *, where: str) -> tuple[str, ...]:
+    """The stored responses, which count for nothing where the row says that it has none."""
+    flag = row.get("has_offline_trajectory", True)
+    if flag not in (True, False):
+        raise DataError(
+            f"must be true or false, got {flag!r:.60}", where=where, field="has_offline_trajectory",
+            remedy="false leaves the stored responses out",
+        )  # fmt: skip
     stored = row.get("offline_output") or ()
     stored = (stored,) if isinstance(stored, str) else stored
     if not isinstance(stored, (list, tuple)) or not all(isinstance(text, str) for text in stored):
-        raise DataError("must be a text or a list of texts", where=where, field="offline_output")
-    return tuple(text for text in stored if text.strip())
+        raise DataError(
+            "must be a text or a list of texts", where=where, field="offline_output",
+            remedy="lists within the list are no responses",
+        )  # fmt: skip
+    return tuple(text for text in stored if text.strip()) if flag else ()
 
 
-def _media(row: Mapping[str, Any], *, where: str, media_root: Path) -> list[Media]:
-    media = []
-    fields: tuple[tuple[str, MediaKind], ...] = (("images", "image"), ("videos", "video"))
-    for name, kind in fields:
-        items = row.get(name) or ()
-        if isinstance(items, (str, dict)):
-            items = (items,)
-        if not isinstance(items, (list, tuple)):
-            raise DataError(f"must be a path or a list of them, got {items!r:.60}", where=where, field=name)
-        for item in items:
-            media.append(_medium(item, kind, where=where, field=name, media_root=media_root))
-    path = row.get("path")
-    if path and not media:
-        kind = row.get("data_type")
-        if kind not in ("image", "video"):
-            raise DataError(f"must be 'image' or 'video' beside 'path', got {kind!r}", where=where, field="data_type")
-        media.append(_medium(path, kind, where=where, field="path", media_root=media_root))
-    return media
-
-
-def _medium(item: Any, kind: MediaKind, *, where: str, field: str, media_root: Path) -> Media:
-    entry = item if isinstance(item, dict) else {"path": item}
-    unknown = set(entry) - CLIP_FIELDS
-    if unknown:
-        raise DataError(f"unknown keys {sorted(unknown)}; known: {sorted(CLIP_FIELDS)}", where=where, field=field)
-    path = entry.get("path", entry.get(kind))
-    if isinstance(path, list) and path and all(isinstance(frame, str) for frame in path):
-        resolved: str | tuple[str, ...] = tuple(_resolve(frame, media_root) for frame in path)
-    elif isinstance(path, str) and path:
-        resolved = _resolve(path, media_root)
-    else:
-        raise DataError(f"a {kind} is a path or a list of frame paths, got {path!r:.60}", where=where, field=field)
-    timing = sorted(name for name in TIME_FIELDS if entry.get(name) is not None)
-    if kind == "image" and timing:
-        raise DataError(f"an image has no {', '.join(timing)}", where=where, field=field)
-    medium = Media(
-        kind=kind,
-        path=resolved,
-        start_s=_seconds(entry, ("start_s", "start", "video_start"), where=where, field=field),
-        end_s=_seconds(entry, ("end_s", "end", "video_end"), where=where, field=field),
-        fps=_seconds(entry, ("fps",), where=where, field=field),
-        times_s=_times(entry.get("times_s"), where=where, field=field),
-    )
-    if medium.end_s is not None and medium.end_s <= (medium.start_s or 0.0):
-        raise DataError(f"clip ends at {medium.end_s} s, before it starts", where=where, field=field)
-    return medium
-
-
-def _times(value: Any, *, where: str, field: str) -> tuple[float, ...] | None:
-    if value is None:
-        return None
-    if not isinstance(value, (list, tuple)) or not all(_is_time(time) for time in value):
-        raise DataError(f"'times_s' must be a list of numbers >= 0, got {value!r:.60}", where=where, field=field)
-    return tuple(float(time) for time in value)
-
-
-def _is_time(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
-
-
-def _seconds(entry: Mapping[str, Any], names: tuple[str, ...], *, where: str, field: str) -> float | None:
-    value = next((entry[name] for name in names if entry.get(name) is not None), None)
-    if value is None:
-        return None
-    if not _is_time(value):
-        raise DataError(f"'{names[0]}' must be a number >= 0, got {value!r}", where=where, field=field)
-    return float(value)
-
-
-def _resolve(path: str, media_root: Path) -> str:
-    return path if is_address(path) else os.path.join(media_root, path)
-
-
-def _in_tag_order(problem: str, media: list[Media], *, where: str) -> tuple[Media, ...]:
-    """The media in the order of their tags; without any tag, in the order given (they then stand before the text)."""
-    tags = TAG.findall(problem)
+def _in_tag_order(texts: Sequence[str], media: list[Media], *, where: str) -> tuple[Media, ...]:
+    """The media in the order of their tags; without any tag in the order given (they then stand before the problem)."""
+    tags = [kind for text in texts for kind in kinds_in(text)]
     if not tags:
         return tuple(media)
     have = {kind: [medium for medium in media if medium.kind == kind] for kind in ("image", "video")}
@@ -316,6 +233,7 @@ def _in_tag_order(problem: str, media: list[Media], *, where: str) -> tuple[Medi
                 f"{tags.count(kind)} <{kind}> tags but {len(items)} {kind}s",
                 where=where,
                 field="problem",
-                remedy=f"write one <{kind}> tag per {kind}, or no tag at all to put the media first",
+                remedy=f"write one <{kind}> tag per {kind}, or no tag at all to put the media first; "
+                f"\\<{kind}> is the word itself",
             )
     return tuple(have[tag].pop(0) for tag in tags)

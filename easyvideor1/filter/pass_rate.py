@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from easyvideor1.config import SourceConfig
-from easyvideor1.data.schema import parse_row, rows_or_errors
+from easyvideor1.data.samples import read_all
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.records.jsonl import Lines, read_objects, write_objects
 from easyvideor1.types import Sample
@@ -24,7 +24,7 @@ from easyvideor1.types import Sample
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Row:
-    """A row of a data file, as it stands there and as it was read."""
+    """A row of a data file, as it stands there (but for an id that others have too) and as it was read."""
 
     fields: Mapping[str, Any]
     sample: Sample
@@ -107,7 +107,7 @@ class RateFile:
 
 
 def load_rows(sources: Iterable[SourceConfig], check: Callable[[Sample], object]) -> tuple[list[Row], list[Failure]]:
-    """All usable rows in file order, and the others.
+    """All usable rows in file order, ids made unique, and the others.
 
     Args:
         check: raises DataError for a sample that cannot be judged.
@@ -115,27 +115,17 @@ def load_rows(sources: Iterable[SourceConfig], check: Callable[[Sample], object]
     Raises:
         DataError: a file cannot be read at all.
     """
-    rows: list[Row] = []
-    failures: list[Failure] = []
-    first_place: dict[str, str] = {}
-    for source in sources:
-        path = Path(source.path)
-        root = Path(source.media_root) if source.media_root is not None else path.parent
-        for where, fields in rows_or_errors(path):
-            id_ = ""
-            try:
-                if isinstance(fields, DataError):
-                    raise fields
-                sample = parse_row(fields, where=where, media_root=root, source=source.label)
-                id_ = sample.id
-                check(sample)
-                if id_ in first_place:
-                    raise DataError(f"id {id_!r} is already used at {first_place[id_]}", where=where)
-            except DataError as error:
-                failures.append(Failure(where=where, id=id_, error=str(error)))
-            else:
-                first_place[id_] = where
-                rows.append(Row(fields=fields, sample=sample))
+    rows, failures = [], []
+    for item in read_all(sources):
+        if isinstance(item, DataError):
+            failures.append(Failure(where=item.where, id="", error=str(item)))
+            continue
+        try:
+            check(item.sample)
+        except DataError as error:
+            failures.append(Failure(where=item.row.where, id=item.sample.id, error=str(error)))
+        else:
+            rows.append(Row(fields=item.fields, sample=item.sample))
     return rows, failures
 
 

@@ -1,7 +1,7 @@
 """A function that may not end, run so that this process and what it has imported stay as they are.
 
-A worker that had to be killed would have to import computer algebra again, a second or two for every hostile answer. Python
-code is interrupted (`in_time`); compiled code, which cannot be, runs in a fork (`in_child`).
+A worker that had to be killed would have to import computer algebra again, a second or two for every hostile answer.
+Python code is interrupted (`in_time`); compiled code, which cannot be, runs in a fork (`in_child`).
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from easyvideor1.data.schema import read_rows, read_samples
+from easyvideor1.data.rows import read_rows
+from easyvideor1.data.samples import read_samples
 from easyvideor1.errors import DataError
 from easyvideor1.types import Rollout, Sample, StopReason
 
@@ -59,12 +60,13 @@ def read_trajectories(path: str | Path) -> dict[str, list[Trajectory]]:
         DataError: unreadable file or row.
     """
     found: dict[str, list[Trajectory]] = {}
-    rows = list(read_rows(Path(path)))
-    if any("offline_output" in row for _, row in rows):
+    rows = list(read_rows(path))
+    if any("offline_output" in row.fields for row in rows):
         return sample_trajectories(read_samples(path))
-    for where, row in rows:
-        trajectory = Trajectory(response=_text(row, "response", where), logprobs=_logprobs(row, where), where=where)
-        found.setdefault(_text(row, "id", where), []).append(trajectory)
+    for row in rows:
+        response, logprobs = _text(row.fields, "response", row.where), _logprobs(row.fields, row.where)
+        trajectory = Trajectory(response=response, logprobs=logprobs, where=row.where)
+        found.setdefault(_text(row.fields, "id", row.where), []).append(trajectory)
     return found
 
 

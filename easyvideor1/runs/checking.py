@@ -2,55 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from easyvideor1.config import Settings, SourceConfig
-from easyvideor1.data.check import CheckMedium, Report, VerdictFile, check_data
-from easyvideor1.data.prompts import instruction
+from easyvideor1.data import doubts
+from easyvideor1.data.check import CheckedData, Steps, Workers, check_sources
+from easyvideor1.data.length_check import LengthCheck, LengthLimit
+from easyvideor1.data.media_check import DecodeMedium, VerdictFile
+from easyvideor1.data.report import Problem, Report, report_of
 from easyvideor1.extras import need
 from easyvideor1.rewards.pool import RewardPool
+from easyvideor1.runs.gold_doubts import doubtful_golds, doubtful_trajectories
 from easyvideor1.runs.media import media_specs, model_vision
-from easyvideor1.types import MediaPlan, Sample
+from easyvideor1.runs.steps import length_check, length_limit, memory_of, row_check, shown_progress, try_judge
+
+DEADLINE_S = 300.0
+"""Time one file may take where no cache says so."""
+SHOWN_KEYS = 5
 
 
 def check_files(
-    sources: Sequence[SourceConfig], settings: Settings, *, verdicts: Path | None = None, workers: int
+    sources: Sequence[SourceConfig],
+    settings: Settings,
+    *,
+    validation: Sequence[SourceConfig] = (),
+    verdicts: Path | None = None,
+    workers: int,
 ) -> Report:
-    """Check rows, media, gold answers and prompt lengths of data files.
+    """Check rows, media, gold answers and prompt lengths of data files, and warn of what looks wrong.
 
     Args:
+        validation: files of a recipe's validation questions, which should share nothing with the others.
         verdicts: file of what is known of media; None: beside the first data file.
 
     Raises:
         DataError: a data file cannot be opened.
         UsageError: contradicting settings, or a missing package.
     """
-    known = VerdictFile(verdicts or Path(f"{sources[0].path}.verdicts.jsonl"))
-    work = CheckMedium(
-        specs=media_specs(settings.data),
-        vision=model_vision(settings.model),
-        known=dict(known.known),
-        cache=settings.cache,
-    )
     with RewardPool.from_config(settings.reward, thinking=False, max_response_tokens=0) as rewards:
-        return check_data(
-            [(source.path, source.media_root) for source in sources],
-            work=work,
-            verdicts=known,
-            check_gold=lambda sample: rewards.check([sample]),
-            prompt_tokens=_prompt_tokens(settings),
-            max_prompt_tokens=settings.data.max_prompt_tokens,
-            workers=workers,
-            deadline_s=settings.cache.deadline_s if settings.cache else DEADLINE_S,
+        first = [*sources, *validation][0]
+        known = VerdictFile(verdicts or Path(f"{first.path}.verdicts.jsonl"))
+        both = [
+            examine(part, settings, rewards, known=known, workers=workers) for part in (sources, validation) if part
+        ]
+        report = Report()
+        for part in both:
+            report.merge(report_of(part))
+            for find in (doubts.contradictions, doubts.frame_rates, doubts.empty_trajectories, doubtful_golds):
+                report.add_doubts(find(part))
+            report.add_doubts(doubtful_trajectories(part, rewards))
+    if len(both) == 2:
+        report.add_doubts(doubts.shared(*both))
+    if settings.train is not None and sources:
+        _check_batch(report, both[0], settings.train.prompts_per_step)
+    return report
+
+
+def examine(
+    sources: Sequence[SourceConfig], settings: Settings, rewards: RewardPool, *, known: VerdictFile, workers: int
+) -> CheckedData:
+    """Check data files as `data check` and `data clean` do: every medium is decoded once in its life."""
+    data, specs, vision = settings.data, media_specs(settings.data), model_vision(settings.model)
+    with shown_progress() as progress:
+        found = check_sources(
+            sources,
+            Steps(
+                rows=row_check(data, settings.reward),
+                look=DecodeMedium(specs=specs, vision=vision, known=known.known, cache=settings.cache),
+                lengths=_lengths(settings),
+                note=known.note,
+            ),
+            workers=Workers(processes=workers, deadline_s=settings.cache.deadline_s if settings.cache else DEADLINE_S),
+            memory=memory_of(data, settings.reward, settings.model, settings.cache, limit=_limit(settings)),
+            progress=progress,
         )
-
-
-DEADLINE_S = 300.0
-"""Time one file may take where no cache says so."""
+    try_judge(rewards, settings.reward, {kind for file in found.files for kind in file.columns.problem_types})
+    return found
 
 
 def summary(report: Report, settings: Settings) -> dict[str, Any]:
@@ -69,17 +100,36 @@ def summary(report: Report, settings: Settings) -> dict[str, Any]:
             "p95": int(np.quantile(lengths, 0.95)),
             "max": int(lengths.max()),
         },
+        "unknown_keys": {"distinct": len(report.unknown_keys), **dict(report.unknown_keys.most_common(SHOWN_KEYS))},
+        "repeated_ids": {"distinct": len(report.repeated_ids), "rows": sum(report.repeated_ids.values())},
     }
 
 
-def _prompt_tokens(settings: Settings) -> Callable[[Sample, Sequence[MediaPlan]], int]:
-    """Length of a prompt: exact where a model is named, its vision tokens alone where not."""
+def _check_batch(report: Report, training: CheckedData, prompts_per_step: int) -> None:
+    num_usable = len(training.places())
+    if num_usable < prompts_per_step:
+        text = (
+            f"train.prompts_per_step is {prompts_per_step}, but only {num_usable} rows can be used: every step would "
+            "see some of them more than once; lower it, or add rows"
+        )
+        where = ", ".join(file.source.path for file in training.files)
+        report.problems.append(Problem(level="warning", about="row", where=where, sample_id="", text=text))
+
+
+def _limit(settings: Settings) -> LengthLimit:
+    return length_limit(settings.data, settings.rollout, settings.train)
+
+
+def _lengths(settings: Settings) -> LengthCheck:
+    """Length of a prompt: exact or nearly so where a model is named, its vision tokens alone where not."""
+    data = settings.data
     if settings.model is None:
-        return lambda _, plans: sum(plan.num_tokens for plan in plans)
+        return LengthCheck(limit=_limit(settings))
     need("torch", "transformers", for_what="counting the tokens of a model's prompts")
     from easyvideor1.data.encode import Encoder  # imports the tokenizer's library
+    from easyvideor1.video.sampling import plan_media
 
-    encoder, data = Encoder.from_pretrained(settings.model.path), settings.data
-    return lambda sample, plans: len(
-        encoder.encode(sample, plans, instruction(sample, thinking=data.thinking, templates=data.templates))
+    # Every medium was planned in another process before, so that none can hang this one.
+    return length_check(
+        data, Encoder.from_pretrained(settings.model.path), plan_media, limit=_limit(settings), count_all=True
     )

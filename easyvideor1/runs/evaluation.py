@@ -7,7 +7,7 @@ from easyvideor1.errors import UsageError
 from easyvideor1.model.load import load_model
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.runs.parts import need_extras, opened
-from easyvideor1.runs.samples import load_samples
+from easyvideor1.runs.samples import load_questions
 from easyvideor1.runs.training import answer_questions
 from easyvideor1.types import ScoredResponse
 
@@ -27,6 +27,6 @@ def evaluate(config: RunConfig) -> list[ScoredResponse]:
     need_extras(config)
     on_bad = None if config.data.on_bad_sample == "error" else lambda error: None
     with opened(config) as parts:
-        questions = load_samples(config.data.validation, parts.check, on_bad=on_bad)
+        questions = load_questions(config, parts, on_bad=on_bad)
         engine = HFEngine(load_model(config.model), parts.encoder, tokens_per_batch=config.rollout.tokens_per_batch)
         return answer_questions(questions, config, parts=parts, engine=engine)

@@ -11,7 +11,7 @@ from typing import Any
 
 from easyvideor1.config import CacheConfig, Settings, SourceConfig
 from easyvideor1.data.prompts import instruction
-from easyvideor1.data.schema import read_samples
+from easyvideor1.data.samples import read_sources
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.extras import need
 from easyvideor1.jobs.pool import Pool, naming
@@ -62,13 +62,13 @@ def find_sample(sources: Sequence[SourceConfig], sample_id: str) -> Sample:
     Raises:
         UsageError: there is none; with the nearest ids.
     """
-    samples = {}
-    for source in sources:
-        samples |= {sample.id: sample for sample in read_samples(source.path, media_root=source.media_root)}
+    bad: list[DataError] = []
+    samples = {item.sample.id: item.sample for item in read_sources(sources, on_bad=bad.append)}
     if sample_id not in samples:
         near = difflib.get_close_matches(sample_id, samples, n=3)
         hint = f"; nearest: {', '.join(near)}" if near else ""
-        raise UsageError(f"no sample has the id '{sample_id}' among {len(samples)}{hint}")
+        unread = f"; {len(bad)} rows cannot be read, the first: {bad[0]}" if bad else ""
+        raise UsageError(f"no sample has the id '{sample_id}' among {len(samples)}{hint}{unread}")
     return samples[sample_id]
 
 

@@ -11,10 +11,9 @@ import transformers
 
 from easyvideor1.config import RunConfig
 from easyvideor1.data.encode import Encoder
-from easyvideor1.data.prepare import Preparer
+from easyvideor1.data.prepare import Planner, Preparer
 from easyvideor1.extras import need
 from easyvideor1.rewards.pool import RewardPool
-from easyvideor1.types import Prompt, Sample
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.known_files import known_files
 from easyvideor1.video.pool import DecodePool
@@ -27,15 +26,8 @@ class Parts:
     encoder: Encoder
     prepare: Preparer
     rewards: RewardPool
-
-    def check(self, sample: Sample) -> Prompt:
-        """Make sure that a sample can be asked and scored; nothing is decoded. Returns its prompt.
-
-        Raises:
-            DataError: an unknown problem type, an unreadable gold answer or media header, or a prompt over the limit.
-        """
-        self.rewards.check([sample])
-        return self.prepare.prompt(sample)
+    plan: Planner
+    """Plans a medium where a file cannot hang this process."""
 
 
 def need_extras(config: RunConfig) -> None:
@@ -71,4 +63,4 @@ def opened(config: RunConfig) -> Iterator[Parts]:
             dtype=getattr(torch, config.model.dtype),
             plan=decoder.plan,
         )
-        yield Parts(encoder=encoder, prepare=prepare, rewards=rewards)
+        yield Parts(encoder=encoder, prepare=prepare, rewards=rewards, plan=decoder.plan)

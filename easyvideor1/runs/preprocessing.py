@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from easyvideor1.config import Settings, SourceConfig
-from easyvideor1.data.schema import read_samples
+from easyvideor1.data.samples import read_sources
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.extras import need
 from easyvideor1.jobs.cluster import run_all_on_ray
@@ -129,10 +129,9 @@ def _uses(sources: Sequence[SourceConfig], settings: Settings) -> Iterator[tuple
     on_bad: Callable[[DataError], None] | None = None
     if settings.data.on_bad_sample == "skip":
         on_bad = _tell_skipped
-    for source in sources:
-        for sample in read_samples(source.path, media_root=source.media_root, on_bad=on_bad):
-            for media in sample.media:
-                yield media, sample.where
+    for item in read_sources(sources, on_bad=on_bad):
+        for media in item.sample.media:
+            yield media, item.row.where
 
 
 def _tell_skipped(error: DataError) -> None:

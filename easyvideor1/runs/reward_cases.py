@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from easyvideor1.config import RewardConfig, Settings
-from easyvideor1.data.schema import read_rows
+from easyvideor1.data.rows import read_rows
 from easyvideor1.errors import DataError
 from easyvideor1.rewards.parse import read_response
 from easyvideor1.rewards.parts import overlong_part
@@ -59,7 +59,7 @@ def score_cases(path: Path, setup: RewardSetup, *, reading: Reading = TAGS) -> l
         DataError: the file or a row of it is no case at all.
         UsageError: a reward of your own cannot be loaded, or the judge does not work.
     """
-    rows = list(read_rows(path))
+    rows = [(row.where, row.fields) for row in read_rows(path)]
     results: dict[int, dict[str, Any]] = {}
     items: dict[int, tuple[Sample, str, int]] = {}
     with setup.open(reading=reading) as pool:

@@ -3,75 +3,116 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-from rich.console import Console
-from rich.progress import track
-
-from easyvideor1.config import SourceConfig
-from easyvideor1.data.schema import read_samples
+from easyvideor1.config import RunConfig, SourceConfig
+from easyvideor1.data.check import CheckedData, Steps, Workers, check_sources
+from easyvideor1.data.doubts import shared
+from easyvideor1.data.length_check import LengthLimit
+from easyvideor1.data.media_check import PlanMedium, Seen, facts_of
+from easyvideor1.data.samples import Samples
 from easyvideor1.errors import DataError
-from easyvideor1.types import Sample
+from easyvideor1.jobs.worker import usable_cores
+from easyvideor1.runs.media import media_specs
+from easyvideor1.runs.parts import Parts
+from easyvideor1.runs.steps import length_check, length_limit, memory_of, row_check, shown_progress, try_judge
+from easyvideor1.types import Media
 
 log = logging.getLogger(__name__)
 
+OnBad = Callable[[DataError], None]
 
-def load_samples(
-    sources: Sequence[SourceConfig],
-    check: Callable[[Sample], object],
-    *,
-    on_bad: Callable[[DataError], None] | None,
-) -> list[Sample]:
-    """The usable samples of some data files; nothing is decoded.
+
+def load_samples(config: RunConfig, parts: Parts, *, on_bad: OnBad | None) -> tuple[Samples, Samples | None]:
+    """The usable training samples of a run and its validation questions, if it has any; nothing is decoded.
 
     Args:
-        check: raises DataError for a sample that cannot be used (gold answer, media headers, length of the prompt).
-        on_bad: is told what is wrong with each of the others; None: the first error is raised.
+        on_bad: is told what is wrong with each row that cannot be used; None: the first is raised.
 
     Raises:
-        DataError: see `on_bad`; or no sample is left.
+        DataError: see `on_bad`; no sample is left; or validation shares questions or media with training, where the
+            configuration does not allow it.
     """
-    num_bad = 0
+    limit = length_limit(config.data, config.rollout, config.train)
+    training = _checked(config.data.train, config, parts, limit=limit, on_bad=on_bad)
+    samples = _usable(training, on_bad=on_bad)
+    if not config.data.validation:
+        return samples, None
+    validation = _checked(config.data.validation, config, parts, limit=length_limit(config.data), on_bad=on_bad)
+    questions = _usable(validation, on_bad=on_bad)
+    if not config.data.allow_shared_validation:
+        refuse_shared(training, validation)
+    return samples, questions
 
-    def note(error: DataError) -> None:
-        nonlocal num_bad
-        num_bad += 1
+
+def load_questions(config: RunConfig, parts: Parts, *, on_bad: OnBad | None) -> Samples:
+    """The usable validation questions of a run; arguments and errors as of `load_samples`."""
+    limit = length_limit(config.data)
+    return _usable(_checked(config.data.validation, config, parts, limit=limit, on_bad=on_bad), on_bad=on_bad)
+
+
+def refuse_shared(training: CheckedData, validation: CheckedData) -> None:
+    """Raise where validation asks or looks at what training does: its accuracy would measure memory."""
+    doubts = list(shared(training, validation))
+    if doubts:
+        more = f" ({len(doubts)} validation rows share something with training)" if len(doubts) > 1 else ""
+        raise DataError(
+            f"validation must not share questions or media with training: {doubts[0].text}{more}",
+            where=doubts[0].where,
+            remedy="take other rows for validation, or set data.allow_shared_validation=true",
+        )
+
+
+def _checked(
+    sources: Sequence[SourceConfig], config: RunConfig, parts: Parts, *, limit: LengthLimit, on_bad: OnBad | None
+) -> CheckedData:
+    specs, vision = media_specs(config.data), parts.encoder.vision
+
+    def look_here(media: Media) -> Seen:
+        return Seen(facts=facts_of(parts.plan(media, specs[media.kind], vision), vision))
+
+    with shown_progress() as progress:
+        found = check_sources(
+            sources,
+            Steps(
+                rows=row_check(config.data, config.reward),
+                look=PlanMedium(specs=specs, vision=vision, cache=config.cache),
+                lengths=length_check(config.data, parts.encoder, parts.plan, limit=limit),
+            ),
+            workers=Workers(processes=usable_cores(), deadline_s=config.cache.deadline_s, look_here=look_here),
+            memory=memory_of(config.data, config.reward, config.model, config.cache, limit=limit),
+            rows_only=on_bad is None,
+            progress=progress,
+        )
+    try_judge(parts.rewards, config.reward, {kind for file in found.files for kind in file.columns.problem_types})
+    return found
+
+
+def _usable(data: CheckedData, *, on_bad: OnBad | None) -> Samples:
+    """The samples that can be used.
+
+    Raises:
+        DataError: without `on_bad` what is wrong with the first of the others; or none is left.
+    """
+    errors = list(data.errors())
+    if errors and on_bad is None:
+        raise _with_way_out(errors[0], data, num_bad=len(errors))
+    for error in errors:
         assert on_bad is not None
         on_bad(error)
-
-    skip = note if on_bad is not None else None
-    samples: list[Sample] = []
-    for source in sources:
-        samples += read_samples(source.path, media_root=source.media_root, source=source.label, on_bad=skip)
-    shown = track(samples, f"checking {len(samples)} samples", console=Console(stderr=True), transient=True)
-    good = usable(shown, check, on_bad=skip)
-    if num_bad:
-        log.warning("skipped %d samples of %s", num_bad, ", ".join(source.path for source in sources))
-    return good
+    samples = data.samples()
+    if not len(samples):
+        raise errors[-1]
+    if errors:
+        names = ", ".join(file.source.path for file in data.files)
+        log.warning("skipped %d of %d samples of %s", len(errors), len(errors) + len(samples), names)
+    return samples
 
 
-def usable(
-    samples: Iterable[Sample], check: Callable[[Sample], object], *, on_bad: Callable[[DataError], None] | None
-) -> list[Sample]:
-    """The samples that pass the check.
-
-    Args:
-        on_bad: is told what is wrong with the others; None: the first error is raised.
-
-    Raises:
-        DataError: see `on_bad`; or no sample is left.
-    """
-    good, last = [], None
-    for sample in samples:
-        try:
-            check(sample)
-        except DataError as error:
-            if on_bad is None:
-                raise
-            on_bad(error)
-            last = error
-        else:
-            good.append(sample)
-    if not good:
-        raise last or DataError("no usable sample")
-    return good
+def _with_way_out(error: DataError, data: CheckedData, *, num_bad: int) -> DataError:
+    """The error with what to do if the row cannot be mended."""
+    names = " ".join(file.source.path for file in data.files)
+    count = f"it and {num_bad - 1} more rows" if num_bad > 1 else "it"
+    way_out = f"to go on without {count}: `easyvideor1 data clean {names} --out GOOD.jsonl`, or data.on_bad_sample=skip"
+    remedy = f"{error.remedy}; {way_out}" if error.remedy else way_out
+    return type(error)(error.problem, where=error.where, field=error.field, remedy=remedy)

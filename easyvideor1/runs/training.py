@@ -29,7 +29,7 @@ from easyvideor1.training.checkpoint import RunState
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.reference import reference_of
 from easyvideor1.training.trainer import Trainer
-from easyvideor1.types import Prompt, Sample, ScoredResponse
+from easyvideor1.types import Sample, ScoredResponse
 
 VALIDATION_SEED = 2
 
@@ -70,8 +70,7 @@ def train(config: RunConfig) -> TrainedRun:
 
 def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts: Parts) -> RunState:
     on_bad = folder.note_bad if config.data.on_bad_sample == "skip" else None
-    samples = load_samples(config.data.train, lambda sample: check_fits(parts.check(sample), config), on_bad=on_bad)
-    questions = load_samples(config.data.validation, parts.check, on_bad=on_bad) if config.data.validation else []
+    samples, questions = load_samples(config, parts, on_bad=on_bad)
     folder.write_start(config)
     model = load_model(config.model)
     shared_prefix.enable(model)
@@ -94,7 +93,7 @@ def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts:
     )
 
     def evaluate(engine: Engine) -> list[ScoredResponse]:
-        return answer_questions(questions, config, parts=parts, engine=engine, folder=folder)
+        return answer_questions(questions or (), config, parts=parts, engine=engine, folder=folder)
 
     with _reported(folder), progress:
         trainer = Trainer(
@@ -110,24 +109,6 @@ def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts:
             offline=load_trajectories(config, samples, parts.encoder),
         )
         return trainer.run()
-
-
-def check_fits(prompt: Prompt, config: RunConfig) -> None:
-    """Make sure that a prompt with the longest response can be computed at once in the update.
-
-    Raises:
-        DataError: together they are more than train.tokens_per_pack.
-    """
-    longest, bound = len(prompt) + config.rollout.max_response_tokens, config.train.tokens_per_pack
-    if longest > bound:
-        raise DataError(
-            f"sample {prompt.sample.id}: its prompt of {len(prompt)} tokens and a response of "
-            f"rollout.max_response_tokens={config.rollout.max_response_tokens} are more than "
-            f"train.tokens_per_pack={bound}",
-            where=prompt.sample.where,
-            remedy=f"set train.tokens_per_pack to {longest} or more (memory grows with it), or lower "
-            "data.max_prompt_tokens or rollout.max_response_tokens",
-        )
 
 
 def answer_questions(

@@ -17,6 +17,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,8 @@ def plan_media(media: Media, spec: FrameSpec, vision: VisionSpec, *, files: File
     located = locate(media)
     if media.kind == "image":
         return _plan_image(media, located, spec, vision)
+    if media.fps is not None and not isinstance(located, tuple):
+        spec = replace(spec, fps=media.fps)  # of a list of frames it is the rate they were taken at
     header = video_header(media, located, files)
     first, last, origin_s, notes = _clip_range(media, header)
     clip_times_s = header.times_s[first : last + 1]
@@ -109,7 +112,9 @@ def plan_media(media: Media, spec: FrameSpec, vision: VisionSpec, *, files: File
         frame_numbers=tuple(int(number) for number in numbers),
         size=(height, width),
         source_fps=header.source_fps,
+        source_size=(header.width, header.height),
         duration_s=header.duration_s if whole_clip else _clip_duration_s(media, header, origin_s),
+        is_list=isinstance(located, tuple),
         treatment=header.treatment + ((TONE_RULE,) if header.hdr and spec.tone_map else ()),
         warnings=header.warnings + (() if spec.tone_map else _about_hdr(header)) + notes,
     )
@@ -136,6 +141,7 @@ def _plan_image(media: Media, located: Source | tuple[Source, ...], spec: FrameS
         frame_numbers=(0,),
         size=size,
         source_fps=0.0,
+        source_size=(picture.width, picture.height),
         duration_s=0.0,
         warnings=notes,
     )
@@ -151,7 +157,9 @@ def _plan(
     frame_numbers: tuple[int, ...],
     size: tuple[int, int],
     source_fps: float,
+    source_size: tuple[int, int],
     duration_s: float,
+    is_list: bool = False,
     treatment: tuple[str, ...] = (),
     warnings: tuple[str, ...],
 ) -> MediaPlan:
@@ -166,8 +174,9 @@ def _plan(
         spec=spec,
         frame_numbers=frame_numbers,
         source_fps=source_fps,
+        source_size=source_size,
         duration_s=duration_s,
-        cache_key=cache_key(media, content, spec, vision, treatment=treatment),
+        cache_key=cache_key(media, content, spec, vision, is_list=is_list, treatment=treatment),
         content=content,
         warnings=warnings,
     )
@@ -177,8 +186,8 @@ def video_header(media: Media, located: Source | tuple[Source, ...], files: File
     """Times and size of a video: of a file, an animated picture, or a list of frames."""
     if isinstance(located, tuple):
         return _list_header(media, located)
-    if media.fps is not None or media.times_s is not None:
-        raise MediaError("a video file has its own times; fps and times_s are for lists of frames", where=media.name)
+    if media.times_s is not None:
+        raise MediaError("a video file has its own times; times_s is for lists of frames", where=media.name)
     return files.header(located)
 
 
@@ -379,12 +388,14 @@ def cache_key(
     spec: FrameSpec,
     vision: VisionSpec,
     *,
+    is_list: bool,
     treatment: tuple[str, ...] = (),
 ) -> str:
     """Hex digest of everything the frames depend on, and of nothing else.
 
     Args:
         content: as of `content_digest`.
+        is_list: it is a folder or list of frames.
         treatment: what is done about this medium that is not done about a plain one.
     """
     is_video = media.kind == "video"
@@ -392,7 +403,8 @@ def cache_key(
         "content": content,
         "kind": media.kind,
         "clip": [media.start_s, media.end_s] if is_video else None,
-        "times": [media.fps, media.times_s] if is_video else None,
+        # The rate at which a file is sampled stands with the frame rules, wherever it was asked for.
+        "times": [media.fps if is_list else None, media.times_s] if is_video else None,
         "frames": [spec.fps, spec.min_frames, spec.max_frames, spec.total_pixels] if is_video else None,
         "decoder": [spec.backend, spec.deinterlace] if is_video else None,
         "pixels": [spec.min_pixels, spec.max_pixels],

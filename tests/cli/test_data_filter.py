@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from easyvideor1.cli import main
-from easyvideor1.data.schema import read_samples
+from easyvideor1.data.samples import read_samples
 from easyvideor1.demo.model import new_model, save, train_tokenizer
 
 REWARD = """

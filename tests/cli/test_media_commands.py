@@ -118,7 +118,7 @@ def test_data_check_counts_and_lists_what_is_wrong(capsys, tmp_path, write_video
     bad = write_rows([*rows_of("a.mp4"), *rows_of("gone.mp4")], "bad.jsonl")
     assert main(["data", "check", str(bad), "--workers", "1", *SETTINGS]) == 1
     shown = capsys.readouterr().out
-    assert "already used" in shown
+    assert "1 id occurs on 2 rows" in " ".join(shown.split())
     assert "2 rows: 1 errors" in shown
 
 

@@ -135,5 +135,5 @@ def test_a_row_with_an_unknown_type_or_gold_is_named_and_the_others_are_tried(tm
     assert main(["reward", "test", str(write_rows(tmp_path / "data.jsonl", rows))]) == 1
     out = capsys.readouterr().out
     assert "data.jsonl:6: field 'answer'" in out
-    assert "1 rows that no response can be scored for" in out
+    assert "1 rows could not be tried" in out
     assert "multiple choice" in out

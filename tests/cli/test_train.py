@@ -65,6 +65,7 @@ def recipe(folder, out, data="rows.jsonl", **train):
             "video": small,
             "image": small,
             "max_prompt_tokens": 1000,
+            "allow_shared_validation": True,  # the same rows, to keep this short
         },
         "cache": {"dir": str(folder / "cache")},
         "rollout": {"n": 2, "max_response_tokens": 4},
@@ -164,8 +165,8 @@ def test_a_prompt_that_leaves_no_room_for_a_response_is_named_before_the_model_i
     path = recipe(folder, tmp_path / "run", tokens_per_pack=60)
     assert main(["train", path]) == 1
     error = capsys.readouterr().err
-    assert "rows.jsonl:1: sample video-a: its prompt of " in error
-    assert "rollout.max_response_tokens=4 are more than train.tokens_per_pack=60 (set " in error
+    assert "rows.jsonl:1: sample video-a: the prompt has " in error
+    assert "with rollout.max_response_tokens=4 it has to fit into train.tokens_per_pack=60 (raise " in error
     assert not (tmp_path / "run" / "metrics.jsonl").exists()
     assert main(["train", path, "data.on_bad_sample=skip", "data.validation=[]"]) == 0
     skipped = [json.loads(line) for line in (tmp_path / "run" / "bad_samples.jsonl").read_text().splitlines()]

@@ -8,7 +8,7 @@ import av
 import numpy as np
 import pytest
 
-from easyvideor1.data.schema import read_samples
+from easyvideor1.data.samples import read_samples
 from easyvideor1.demo.clips import COLOURS, Scene, Thing, draw
 from easyvideor1.demo.dataset import build_dataset
 from easyvideor1.demo.questions import YES_FRAC, reading_exam, text_exam, video_exam

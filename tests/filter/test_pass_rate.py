@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from easyvideor1.config import SourceConfig
-from easyvideor1.data.schema import read_samples
+from easyvideor1.data.samples import read_samples
 from easyvideor1.errors import MediaError, UsageError
 from easyvideor1.filter.measure import measure
 from easyvideor1.filter.pass_rate import Bounds, Measured, RateFile, check_settings, collected, load_rows, select
@@ -69,7 +69,7 @@ class Filter:
 
 def some_right(example, index, seed):
     """The first n of the k responses to question `qn` are right."""
-    return (RIGHT if index < int(example.sample.id[1:]) else WRONG).format("x" * index)
+    return (RIGHT if index < int(example.sample.id[1:].split("#")[0]) else WRONG).format("x" * index)
 
 
 def by_chance(example, index, seed):
@@ -161,17 +161,17 @@ def test_bad_rows_are_listed_and_the_others_are_measured(tmp_path):
     data.write_text("".join(json.dumps(row) + "\n" for row in rows) + "{broken\n")
 
     def fussy(sample):
-        if sample.id == "q3":
+        if sample.id == "q3#2":
             raise MediaError("cannot be decoded", where="clip.mp4")
         return prepare(sample)
 
     made = Filter(data, tmp_path, some_right, prepare=fussy)
     kept, dropped, _ = made.run()
-    assert [row["problem_id"] for row in kept + dropped] == ["q1"]
+    assert [row["problem_id"] for row in kept + dropped] == ["q1#1", "q1#2"]  # the ids of two rows are made unique
     said = [(failure.where.rpartition(":")[2], failure.id, failure.error) for failure in made.failures]
-    assert [place for place, _, _ in said] == ["2", "3", "4", "6", "5"]
-    assert [id_ for _, id_, _ in said] == ["", "q3", "q1", "", "q3"]
-    for (_, _, error), word in zip(said, ("problem", "riddle", "already used", "broken JSON", "clip.mp4"), strict=True):
+    assert [place for place, _, _ in said] == ["2", "3", "6", "5"]
+    assert [id_ for _, id_, _ in said] == ["", "q3#1", "", "q3#2"]
+    for (_, _, error), word in zip(said, ("problem", "riddle", "broken JSON", "clip.mp4"), strict=True):
         assert word in error
 
 
