@@ -9,7 +9,7 @@ import jinja2
 import jinja2.sandbox
 
 from easyvideor1.errors import DataError, UsageError
-from easyvideor1.problem_types import option_labels
+from easyvideor1.problem_types import lists_options, option_labels
 from easyvideor1.types import Sample
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -18,6 +18,8 @@ DEFAULT = "default.jinja"
 
 def instruction(sample: Sample, *, thinking: bool, templates: str | Path | None = None) -> str:
     """What the user says: problem, options, and the form of the answer, with `<image>`/`<video>` tags in place.
+
+    The problem stands in it byte for byte.
 
     Args:
         sample: tags left out of its problem are put first, one per medium in order.
@@ -34,7 +36,7 @@ def instruction(sample: Sample, *, thinking: bool, templates: str | Path | None 
         template = environment.select_template([f"{name}.jinja", DEFAULT])
         return template.render(
             problem=_with_tags(sample), options=_missing_options(sample), thinking=thinking, sample=sample
-        ).strip()
+        )
     except jinja2.TemplateError as error:
         raise UsageError(f"prompt template for '{sample.problem_type}' in {templates or TEMPLATES}: {error}") from None
 
@@ -66,6 +68,5 @@ def _with_tags(sample: Sample) -> str:
 
 
 def _missing_options(sample: Sample) -> dict[str, str]:
-    """Options by letter, unless the problem already lists them all."""
-    options = option_labels(sample.options)
-    return {} if all(text in sample.problem for text in options.values()) else options
+    """Options by letter, unless the problem already lists them with their labels."""
+    return {} if lists_options(sample.problem, sample.options) else option_labels(sample.options)

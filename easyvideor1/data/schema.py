@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from easyvideor1.errors import DataError
+from easyvideor1.problem_types import canonical, option_named_by_text
 from easyvideor1.types import Media, MediaKind, Sample
 from easyvideor1.video.source import is_address
 
 BOM = b"\xef\xbb\xbf"
 TAG = re.compile(r"<(image|video)>")
 ANSWER = re.compile(r"\s*<answer>(.*)</answer>\s*", re.DOTALL)
+SPAN_IN_THOUGHT = re.compile(r"\s*<think>\s*(\{.*\})\s*</think>(?!.*<answer>).*", re.DOTALL)
+"""Charades-STA rows of EasyVideoR1: the span in the think tag, and a broken token where the answer tag should be."""
 CLIP_FIELDS = {
     "path",
     "image",
@@ -138,13 +141,13 @@ def parse_row(row: Mapping[str, Any], *, where: str, media_root: Path, source: s
         DataError: missing or empty problem, answer or problem_type; media that are no paths or a clip range that is
             none; `<image>`/`<video>` tags that do not match the media in number and kind.
     """
-    problem = _text(row, "problem", where=where)
+    problem, problem_type = _text(row, "problem", where=where), _type(row, where=where)
     media = _media(row, where=where, media_root=media_root)
     return Sample(
         id=_id(row, where=where),
-        problem_type=_text(row, "problem_type", where=where),
+        problem_type=problem_type,
         problem=problem,
-        gold=_answer(row, where=where),
+        gold=_gold(row, problem_type, where=where),
         options=_options(row, where=where),
         media=_in_tag_order(problem, media, where=where),
         trajectories=_trajectories(row, where=where),
@@ -207,11 +210,31 @@ def _answer(row: Mapping[str, Any], *, where: str) -> str:
     if value is None:
         raise DataError("missing", where=where, field="answer", remedy="give the gold answer in 'answer' or 'solution'")
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    wrapped = ANSWER.fullmatch(text)
+    wrapped = ANSWER.fullmatch(text) or SPAN_IN_THOUGHT.fullmatch(text)
     text = wrapped.group(1).strip() if wrapped else text
     if not text.strip():
         raise DataError("empty gold answer", where=where, field=name, remedy="give the gold answer or drop the row")
     return text
+
+
+def _gold(row: Mapping[str, Any], problem_type: str, *, where: str) -> str:
+    """The gold answer; the letter of the option where an `answer` is the text of exactly one."""
+    text = _answer(row, where=where)
+    if canonical(problem_type) != "multiple choice" or row.get("answer") is None:
+        return text
+    return option_named_by_text(text, _options(row, where=where)) or text
+
+
+def _type(row: Mapping[str, Any], *, where: str) -> str:
+    """The problem type; where and when something happens is a question of time alone if the gold has no boxes."""
+    name = _text(row, "problem_type", where=where)
+    if canonical(name) != "spatial-temporal grounding":
+        return name
+    try:
+        gold = json.loads(_answer(row, where=where))
+    except (ValueError, RecursionError):
+        return name  # the reward says what is wrong with it
+    return "temporal grounding" if isinstance(gold, dict) and "time" in gold and not gold.get("boxes") else name
 
 
 def _options(row: Mapping[str, Any], *, where: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ _MARKS = " \t\n()[]{}<>-=.,:;*_\"'\u2192\u3001\u3002"
 _WRAP = r"[\s(\[{<\"'*_\u201c\u2018\u300a\u300c\u3010\u3014]*"
 _UNWRAP = r"[\s)\]}>\"'*_.,:;!?\u201d\u2019\u300b\u300d\u3011\u3015\u3001\u3002]*"
 _LONE = re.compile(rf"{_WRAP}([A-Za-z]){_UNWRAP}\Z")
+_NAMED_LABEL = re.compile(rf"{_WRAP}(?:option|choice|caption|sentence) (?:([A-Z])|(\d{{1,2}})){_UNWRAP}", re.IGNORECASE)
 _IN_JSON = re.compile(r"\{\s*[\"']?(?:answer|option|choice|letter)[\"']?\s*:\s*([^{}\[\]]*)\}\Z", re.IGNORECASE)
 _LEAD_PHRASE = re.compile(
     r"(?:(?:so|therefore|thus|hence|definitely|i think|i'd say|i would say)[,:]? )?(?:the |my )?"
@@ -84,6 +85,11 @@ def _whole(text: str, labels: dict[str, str]) -> str | None:
     lone = _LONE.match(text)
     if lone:
         return lone[1].upper()
+    named = _NAMED_LABEL.match(text)
+    if named:
+        letter = (named[1] or chr(ord("A") - 1 + min(int(named[2]), 26))).upper()
+        if named.end() == len(text) or _is_text_of(text[named.end() :], letter, labels):
+            return letter
     folded = fold(text)
     same = [letter for letter, option in labels.items() if folded and fold(option) == folded]
     return same[0] if len(same) == 1 else None
