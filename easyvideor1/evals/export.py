@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from easyvideor1.errors import UsageError
-from easyvideor1.evals.benchmark import Item, Outcome
+from easyvideor1.evals.benchmark import Item
 from easyvideor1.evals.scoring import Scored
-from easyvideor1.problem_types import option_labels
+from easyvideor1.evals.strict import letter_of
 
 
 def submission(scored: Scored) -> Any:
@@ -21,6 +21,10 @@ def submission(scored: Scored) -> Any:
         UsageError: the authors of this benchmark take no file of answers.
     """
     name = scored.benchmark.name
+
+    def letter(item: Item) -> str:
+        return letter_of(item, scored.responses.by_id.get(item.id, ""), reading=scored.protocol.reading)
+
     if name == "videomme":
         return _by_video(scored)
     if name == "mlvu_test":
@@ -28,25 +32,15 @@ def submission(scored: Scored) -> Any:
             {
                 "question_id": outcome.item.id,
                 "question_type": next(iter(outcome.item.labels.get("task", ())), ""),
-                "option": letter_of(outcome, scored.responses.by_id.get(outcome.item.id, "")),
+                "option": letter(outcome.item),
             }
             for outcome in scored.strict
         ]
     if all(outcome.item.sample.options for outcome in scored.strict):
-        return {
-            outcome.item.id: letter_of(outcome, scored.responses.by_id.get(outcome.item.id, ""))
-            for outcome in scored.strict
-        }
+        return {outcome.item.id: letter(outcome.item) for outcome in scored.strict}
     if name in ("videoreasonbench", "charades_sta", "stvg"):
         raise UsageError(f"{scored.benchmark.title} is scored at home: its authors take no file; export --to csv")
     return {outcome.item.id: scored.responses.by_id.get(outcome.item.id, "") for outcome in scored.strict}
-
-
-def letter_of(outcome: Outcome, response: str) -> str:
-    """The letter that a response names; "" where the grader read none."""
-    if outcome.parsed and outcome.parsed in option_labels(outcome.item.sample.options):
-        return outcome.parsed
-    return response.strip() if response.strip() in option_labels(outcome.item.sample.options) else ""
 
 
 def _by_video(scored: Scored) -> list[dict[str, Any]]:

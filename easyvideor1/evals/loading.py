@@ -13,7 +13,7 @@ from easyvideor1.data.schema import parse_row
 from easyvideor1.errors import DataError
 from easyvideor1.evals.annotations import Row, read_rows
 from easyvideor1.evals.benchmark import Erratum, Item, Labels, Loaded, unique_ids, video_media
-from easyvideor1.evals.options import Asked, from_list, gold_letter
+from easyvideor1.evals.options import Asked, from_lettered, from_list, gold_letter
 from easyvideor1.types import Sample
 
 
@@ -170,9 +170,10 @@ class Prepared:
         asked = from_list(sample.problem, [str(option) for option in row.get("options") or ()])
         kind = sample.problem_type
         if kind == "multiple choice":
-            letters = list(asked.options)
-            if letters != [chr(ord("A") + number) for number in range(len(letters))]:
-                place.note("damaged options")
+            lettered = from_lettered(sample.problem, [str(option) for option in row.get("options") or ()])
+            if lettered is not None and [line.strip()[:1] for line in lettered.lines] != list(lettered.options):
+                place.note("damaged options: letters out of order or repeated")
+                asked = lettered
             asked = with_lines(asked, self.label_style)
         form = self.forms.get(str(row["problem_type"]), FORMS.get(kind, "open"))
         common: dict[str, Any] = {

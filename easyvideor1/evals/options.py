@@ -59,6 +59,24 @@ def own_letters(options: Sequence[str]) -> dict[str, str] | None:
     return dict(sorted((match["letter"], match["text"].strip()) for match in matches if match))
 
 
+def from_lettered(question: str, options: Sequence[str]) -> Asked | None:
+    """A question with options that all carry letters, some of them twice, as files that were cut by machine have them.
+
+    A letter stands for its longest text. None where an option has no letter, or a letter is left out.
+
+    >>> from_lettered("?", ["A. cut", "A. cut off", "B. on"]).options
+    {'A': 'cut off', 'B': 'on'}
+    """
+    matches = [_LINE.fullmatch(option.strip()) for option in options]
+    labels: dict[str, str] = {}
+    for match in matches:
+        if match is None:
+            return None
+        labels[match["letter"]] = max(labels.get(match["letter"], ""), match["text"].strip(), key=len)
+    labels = dict(sorted(labels.items()))
+    return Asked(question, question, labels, tuple(options)) if list(labels) == list(LETTERS[: len(labels)]) else None
+
+
 def from_mapping(question: str, options: Mapping[str, object]) -> Asked:
     """A question and an object letter -> text; empty texts at the end are no options."""
     labels = {str(letter): "" if text is None else str(text) for letter, text in options.items()}

@@ -46,6 +46,11 @@ def strict(item: Item, response: str, *, reading: str) -> Outcome:
     return max((_graded(item, response, gold, reading) for gold in golds), key=lambda outcome: outcome.value or 0.0)
 
 
+def letter_of(item: Item, response: str, *, reading: str) -> str:
+    """The letter of the option that a response names, whatever is right; "" where it names none."""
+    return (_graded(item, response, "A", reading).parsed or "") if response.strip() else ""
+
+
 def _graded(item: Item, response: str, gold: str, reading: str) -> Outcome:
     """By the task of the problem type; open answers that a rule compares must be the same words."""
     sample = replace(item.sample, gold=gold)
