@@ -43,6 +43,7 @@ def unpack(raw: Path, out: Path, *, progress: Callable[[str], None] = lambda nam
     """
     if not raw.is_dir():
         raise DataError("the folder of the download does not exist", where=str(raw))
+    out.mkdir(parents=True, exist_ok=True)
     counts = {"new": 0, "kept": 0}
     refused: list[str] = []
     archives: list[str] = []
