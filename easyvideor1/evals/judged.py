@@ -128,7 +128,10 @@ MLVU_GENERATION = ("sub_scene", "summary")
 
 
 def mlvu_dev(row: Row, place: Place) -> Iterable[Item]:
-    """MLVU dev: tasks with candidates, and the two tasks of written answers."""
+    """MLVU dev: tasks with candidates, and the two tasks of written answers; or the flat rows of lmms-eval's copies."""
+    if "video_name" in row:
+        yield _mlvu_flat(row, place)
+        return
     task = _MLVU_TASKS.get(str(row.get("question_type")), str(row.get("question_type")))
     question = required(row, "question", where=place.where)
     common: dict[str, Any] = {
@@ -146,6 +149,20 @@ def mlvu_dev(row: Row, place: Place) -> Iterable[Item]:
         )  # fmt: skip
         return
     yield _mlvu_choice(row, place, question, common)
+
+
+def _mlvu_flat(row: Row, place: Place) -> Item:
+    """A row of sy1998/MLVU_dev or MLVU_Test: options in the question, a letter as answer, `task_type`."""
+    task = str(row.get("task_type"))
+    task = _MLVU_TASKS.get(task, task)
+    return choice_item(
+        from_text(required(row, "question", where=place.where)),
+        required(row, "answer", where=place.where).strip().strip("().")[:1],
+        place,
+        id=str(row.get("question_id") or f"{task}_{place.number}"),
+        video=f"video/{required(row, 'video_name', where=place.where)}",
+        labels={"task": task},
+    )
 
 
 def _mlvu_choice(row: Row, place: Place, question: str, common: dict[str, Any]) -> Item:
@@ -171,6 +188,9 @@ def load_mlvu_test(paths: Sequence[Path]) -> Loaded:
             question_files.append(path)
 
     def official(row: Row, place: Place) -> Iterable[Item]:
+        if "video_name" in row:
+            yield _mlvu_flat(row, place)
+            return
         question_id = required(row, "question_id", where=place.where)
         candidates = [as_text(option) for option in required(row, "candidates", where=place.where, kind=list)]
         asked = from_list(required(row, "question", where=place.where), candidates)

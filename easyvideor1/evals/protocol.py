@@ -22,7 +22,12 @@ from easyvideor1.types import FrameSpec
 
 PROTOCOLS = Path(__file__).parent / "protocols"
 FAMILIES = ("official", "paper", "lmms-eval", "vlmevalkit", "fast")
-READINGS = ("tags", "conclusion", "whole")
+CHOICES = {
+    "reading": ("tags", "conclusion", "whole"),
+    "subtitles": ("none", "listed", "interleaved"),
+    "box_units": ("pixels", "grid"),
+}
+"""Setting -> what it may be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,13 +127,14 @@ def prompt_text(item: Item, protocol: Protocol, *, subtitles: str = "") -> Promp
     """The prompt of an item, byte for byte as the protocol writes it.
 
     Args:
-        subtitles: what is said in the video, for a protocol that lists subtitles; "" writes the prompt without.
+        subtitles: what is said in the video; a protocol that does not list subtitles leaves it out.
 
     Raises:
         UsageError: a template names something that the item does not have.
     """
     template = protocol.template_of(item)
-    known = {**item.fields, "letters": list(item.fields["options"]), "subtitles": subtitles, "image": item.image}
+    said = subtitles if protocol.subtitles == "listed" else ""
+    known = {**item.fields, "letters": list(item.fields["options"]), "subtitles": said, "image": item.image}
 
     def render(text: str) -> str:
         try:
@@ -226,8 +232,9 @@ def _build(benchmark: str, family: str, settings: Mapping[str, Any]) -> Protocol
     place = f"protocol {family} of {benchmark}"
     known = {item.name for item in fields(Protocol)} - {"benchmark", "family"}
     _check_keys(place, settings, known)
-    if settings.get("reading", "conclusion") not in READINGS:
-        raise UsageError(f"{place}: reading must be one of {', '.join(READINGS)}")
+    for name, values in CHOICES.items():
+        if settings.get(name, values[0]) not in values:
+            raise UsageError(f"{place}: {name} must be one of {', '.join(values)}, got '{settings[name]}'")
     prompts = {
         form: _part(Template, f"{place}, prompts.{form}", {"text": value} if isinstance(value, str) else value)
         for form, value in settings["prompts"].items()

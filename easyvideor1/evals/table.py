@@ -194,7 +194,10 @@ ALL: tuple[Benchmark, ...] = (
         published=_qwen("accuracy", "Qwen3-VL#1772 and #2057", b8=58.0)
         + _qwen("accuracy", "", b2=47.4, b4=56.2, t8=55.8)
         + _figure2("accuracy", 55.43, 53.69, 56.10, "1,492 questions"),
-        notes=("videos disappear from YouTube: state how many are there",),
+        notes=(
+            "videos disappear from YouTube: state how many are there",
+            "readers report wrong gold answers (LVBench#16, videos RCAqKnvu_P0 and HfEVEGf1A8Q); they are kept",
+        ),
     ),
     Benchmark(
         name="longvideobench",

@@ -183,6 +183,31 @@ def test_a_question_of_vcr_bench_that_lists_no_options_gets_them(tmp_path):
     assert prompts("vcrbench", tmp_path)[1].text == "Which of them?\nA. x\nB. y"
 
 
+def test_copies_of_mlvu_with_other_columns_load_too(tmp_path):
+    row = {
+        "video_name": "n_1.mp4",
+        "duration": 9,
+        "question": "Which?\n(A) x\n(B) y",
+        "answer": "B",
+        "task_type": "needle",
+    }
+    path = tmp_path / "dev.json"
+    path.write_text(json.dumps([row]))
+    for name in ("mlvu_dev", "mlvu_test"):
+        [item] = BENCHMARKS[name].load([path]).items
+        assert (item.sample.gold, item.labels["task"], item.fields["options"]) == (
+            "B",
+            ("needle",),
+            {"A": "x", "B": "y"},
+        )
+
+
+def test_yes_or_no_questions_do_not_ask_for_a_letter(tmp_path):
+    texts = [prompt.text for prompt in prompts("tempcompass", tmp_path)]
+    assert texts[1] == "Is it slow?\nPlease answer yes or no:"
+    assert texts[2].endswith("Option 2: She stands up.\nPlease directly give the best option:")
+
+
 def test_labels_hold_several_values_where_the_authors_list_several(tmp_path):
     assert loaded("lvbench", tmp_path).items[0].labels["question_type"] == ("entity recognition", "reasoning")
     assert loaded("minerva", tmp_path).items[0].labels["skill"] == ("Counting", "Reading")

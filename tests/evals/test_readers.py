@@ -186,6 +186,15 @@ def test_the_conclusion_of_a_response_names_its_letter(response, letter):
     assert strict(item, response, reading="conclusion").parsed == letter
 
 
+def test_a_label_with_its_text_is_the_label_whatever_letters_the_text_has():
+    item = choice("D", ("A and C are", "only E", "none", "B, D and F are turning anticlockwise"))
+    said = "ANSWER: (D) B, D and F are turning anticlockwise"
+    assert strict(item, said, reading="conclusion").parsed == "D"
+    eight = choice("H", [f"choice number {number}" for number in range(8)])
+    for said in ("**Final Answer: H. choice number 7**", "H", "H. choice number 7", "choice number 7"):
+        assert strict(eight, said, reading="conclusion").value == 1, said
+
+
 def test_letters_go_as_far_as_the_options():
     eleven = choice("K", [f"thing {number}" for number in range(11)])
     assert strict(eleven, "Therefore, the final answer is: K", reading="conclusion").value == 1

@@ -61,6 +61,18 @@ def test_tables_of_vlmevalkit_are_found_by_question_and_video_or_by_index(tmp_pa
     assert (found.origin, found.by_id) == ("VLMEvalKit", {"001-1": "A", "002-1": "D. A fork."})
 
 
+def test_an_index_that_is_not_the_place_does_not_move_answers(tmp_path):
+    rows = [{**row, "videoID": f"V{number}", "question": f"Number {number}?"} for number, row in enumerate(
+        json.loads(write_files("videomme", tmp_path)[0].read_text()))]  # fmt: skip
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    loaded = BENCHMARKS["videomme"].load([tmp_path / "a.json"]).items
+    table = "index\tvideo\tquestion\tprediction\n" + "".join(
+        f"{9 - number}\tV{number}\tNumber {number}?\t{letter}\n" for number, letter in ((2, "D"), (0, "A"), (1, "C"))
+    )
+    (tmp_path / "m.tsv").write_text(table)
+    assert read_responses(tmp_path / "m.tsv", loaded).by_id == {"001-1": "A", "001-2": "C", "002-1": "D"}
+
+
 def test_tables_may_be_workbooks(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()

@@ -79,6 +79,11 @@ def test_metrics_have_the_names_that_scripts_rely_on(name, tmp_path):
     assert METRICS.get(name, set()) <= set(found["metrics"])
 
 
+def test_scoring_again_in_the_same_process_changes_nothing(tmp_path):
+    first, again = (scored("ovobench", {"1": "A", "2_0": "1"}, tmp_path)[0] for _ in range(2))
+    assert first == again
+
+
 def test_missing_empty_and_unreadable_answers_count_as_wrong(tmp_path):
     found, more = scored("videomme", {"001-1": "A", "001-2": ""}, tmp_path)
     assert found["score"] == pytest.approx(100 / 3)

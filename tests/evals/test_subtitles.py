@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from support.benchmark_rows import write_files
 
 from easyvideor1.errors import DataError
 from easyvideor1.evals import subtitles
@@ -39,14 +40,23 @@ def test_a_line_is_listed_once_if_a_frame_was_sampled_during_it():
 
 
 def test_a_prompt_with_subtitles_begins_with_them(tmp_path):
-    from support.benchmark_rows import write_files
-
     item = BENCHMARKS["videomme"].load(write_files("videomme", tmp_path)).items[0]
-    text = prompt_text(item, load_protocol("videomme"), subtitles="we start here").text
+    (tmp_path / "listed.yaml").write_text("subtitles: listed\n")
+    text = prompt_text(item, load_protocol("videomme", str(tmp_path / "listed.yaml")), subtitles="we start here").text
     assert text.startswith(
         "This video's subtitles are listed below: \nwe start here\nSelect the best answer to the following "
         "multiple-choice question based on the video and the subtitles. Respond"
     )
+
+
+@pytest.mark.parametrize("name", ["videomme", "longvideobench", "videomathqa", "videomme_v2"])
+def test_a_protocol_without_subtitles_shows_none(name, tmp_path):
+    for item in BENCHMARKS[name].load(write_files(name, tmp_path)).items:
+        protocol = load_protocol(name)
+        assert protocol.subtitles == "none"
+        without, given = (prompt_text(item, protocol, subtitles=said).text for said in ("", "spoken words"))
+        assert without == given
+        assert "subtitles" not in without
 
 
 WORDS = [
