@@ -118,24 +118,30 @@ class Encoder:
         stop_ids = [] if stop_ids is None else [stop_ids] if isinstance(stop_ids, int) else stop_ids
         return cls(tokenizer, config, vision_spec(config, _preprocessor(folder)), stop_ids=stop_ids, system=system)
 
-    def encode(self, sample: Sample, plans: Sequence[MediaPlan], text: str) -> Prompt:
+    def encode(
+        self, sample: Sample, plans: Sequence[MediaPlan], text: str, *, system: str | None = None, prefix: str = ""
+    ) -> Prompt:
         """Make the prompt of a sample.
 
         Args:
             plans: one per medium of the sample, in its order.
             text: what the user says, an `<image>` or `<video>` tag where each medium goes, in the same order.
                 Control tokens written in it (`<|im_end|>`, `<|video_pad|>`, ...) stay text.
+            system: system message of this prompt; None: the encoder's.
+            prefix: what the assistant's turn begins with ("Best option:("); the response goes on behind it.
 
         Raises:
             DataError: the tags do not fit the sample's media.
             MismatchError: a plan disagrees with itself, with its medium or with the placeholders in the prompt.
         """
         self._check_plans(sample, plans)
-        mark = next(character for character in NONCHARACTERS if character not in text + (self._system or ""))
-        rendered = self.tokenizer.apply_chat_template(
-            self._messages(sample, text, mark), tokenize=False, add_generation_prompt=True
+        system = self._system if system is None else system
+        mark = next(character for character in NONCHARACTERS if character not in text + (system or "") + prefix)
+        chat = self.tokenizer.apply_chat_template(
+            self._messages(sample, text, system, mark), tokenize=False, add_generation_prompt=True
         )
-        stream = self._stream(sample, str(rendered), mark, plans)
+        rendered = str(chat) + self._broken(prefix, mark)
+        stream = self._stream(sample, rendered, mark, plans)
         input_ids = np.array(stream.ids, np.int64)
         for kind, pad_id in self._pad_ids.items():
             planned = sum(plan.num_tokens for plan in plans if plan.media.kind == kind)
@@ -149,7 +155,7 @@ class Encoder:
         lengths = [run.num_tokens for run in stream.runs]
         return Prompt(
             sample=sample,
-            text=str(rendered).replace(mark, ""),
+            text=rendered.replace(mark, ""),
             input_ids=input_ids,
             token_types=np.repeat(np.array([run.token_type for run in stream.runs], np.int64), lengths),
             position_ids=positions(stream.runs),
@@ -190,7 +196,11 @@ class Encoder:
                     remedy="plan with the VisionSpec of the same model",
                 )
 
-    def _messages(self, sample: Sample, text: str, mark: str) -> list[dict[str, Any]]:
+    def _broken(self, text: str, mark: str) -> str:
+        """Text whose control tokens are broken by `mark`, so that they are not taken for real ones."""
+        return self._special.sub(lambda match: mark.join(match[0]) + mark, text)
+
+    def _messages(self, sample: Sample, text: str, system: str | None, mark: str) -> list[dict[str, Any]]:
         """Chat messages; control tokens in the text are broken by `mark`, so that they are not taken for real ones."""
         parts = TAG.split(text)
         kinds = parts[1::2]
@@ -201,19 +211,15 @@ class Encoder:
                 field="problem",
                 remedy="one <image> or <video> tag per medium, in their order, or no tags at all",
             )
-
-        def broken(plain: str) -> str:
-            return self._special.sub(lambda match: mark.join(match[0]) + mark, plain)
-
-        content: str | list[dict[str, str]] = broken(text)
+        content: str | list[dict[str, str]] = self._broken(text, mark)
         if kinds:
             content = [
-                {"type": part} if index % 2 else {"type": "text", "text": broken(part)}
+                {"type": part} if index % 2 else {"type": "text", "text": self._broken(part, mark)}
                 for index, part in enumerate(parts)
                 if part
             ]
-        system = [{"role": "system", "content": broken(self._system)}] if self._system is not None else []
-        return [*system, {"role": "user", "content": content}]
+        first = [] if system is None else [{"role": "system", "content": self._broken(system, mark)}]
+        return [*first, {"role": "user", "content": content}]
 
     def _stream(self, sample: Sample, rendered: str, mark: str, plans: Sequence[MediaPlan]) -> _Stream:
         stream = _Stream(self._plain)
