@@ -14,7 +14,8 @@ EXTRAS = {
     "zstandard": "zstd",
     "ray": "ray",
     "torchcodec": "torchcodec",
-    "pyarrow": "convert",
+    "pyarrow": "tables",
+    "openpyxl": "tables",
 }
 """Package -> the extra of this one that brings it."""
 

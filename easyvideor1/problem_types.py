@@ -45,6 +45,7 @@ ALIASES = {
     "number": "numerical",
     "numeric": "numerical",
     "counting": "numerical",
+    "rec": "numerical",
     "grounding temporal": "temporal grounding",
     "temporal localization": "temporal grounding",
     "moment retrieval": "temporal grounding",
@@ -80,6 +81,8 @@ ALIASES = {
     "yes/no": "boolean",
     "true false": "boolean",
     "judgement": "boolean",
+    "ssr": "boolean",
+    "crr": "boolean",
     "svg": "svg code",
     "html": "html code",
     "python": "python code",
@@ -148,3 +151,17 @@ def _labels(options: tuple[str, ...]) -> tuple[dict[str, str], bool]:
     else:
         texts = list(options)
     return {letter: text.strip() for letter, text in zip(letters, texts, strict=True)}, is_numbered
+
+
+def option_named_by_text(answer: str, options: Sequence[str]) -> str | None:
+    """The letter of the one option whose text an answer equals; None where none or several do.
+
+    >>> option_named_by_text("e", ["n", "v", "e"]), option_named_by_text("B", ["A. red", "B. blue"])
+    ('C', None)
+    """
+    labels = option_labels(options)
+    for equal in (lambda text: text == answer.strip(), lambda text: text.casefold() == answer.strip().casefold()):
+        same = [letter for letter, text in labels.items() if text and equal(text)]
+        if same:
+            return same[0] if len(same) == 1 else None
+    return None

@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Reads JSON, JSONL (.gz too), CSV, Parquet, Arrow, and folders of Hugging Face datasets; recognises the rows "
         "of ms-swift (messages), LLaVA-Video (conversations), verl (prompt), VideoChat-R1, Time-R1, OneThinker, "
-        "Video-R1 and EasyR1. Rows that cannot be converted are listed with reasons in OUT.rejected.jsonl; pictures and "
-        "clips inside tables are written to OUT-media/. Returns 1 if a row could not be converted."
+        "Video-R1 and EasyR1. Rows that cannot be converted are listed with reasons in OUT.rejected.jsonl; pictures "
+        "and clips inside tables are written to OUT-media/. Returns 1 if a row could not be converted."
     )
     parser.add_argument("source", metavar="SRC", type=Path, help="a file, or a folder of a data set")
     parser.add_argument("--out", required=True, metavar="OUT.jsonl", type=Path, help="file to write")

@@ -105,25 +105,31 @@ class Encoder:
         stop_ids = [] if stop_ids is None else [stop_ids] if isinstance(stop_ids, int) else stop_ids
         return cls(tokenizer, config, vision_spec(config, _preprocessor(folder)), stop_ids=stop_ids, system=system)
 
-    def encode(self, sample: Sample, plans: Sequence[MediaPlan], text: str) -> Prompt:
+    def encode(
+        self, sample: Sample, plans: Sequence[MediaPlan], text: str, *, system: str | None = None, prefix: str = ""
+    ) -> Prompt:
         """Make the prompt of a sample.
 
         Args:
             plans: one per medium of the sample, in its order.
             text: what the user says, an `<image>` or `<video>` tag where each medium goes, in the same order.
                 Control tokens written in it (`<|im_end|>`, `<|video_pad|>`, ...) stay text.
+            system: system message of this prompt; None: the sample's, or else the encoder's.
+            prefix: what the assistant's turn begins with ("Best option:("); the response goes on behind it.
 
         Raises:
             DataError: the tags do not fit the sample's media.
             MismatchError: a plan disagrees with itself, with its medium or with the placeholders in the prompt.
         """
         self._check_plans(sample, plans)
-        said = text + (sample.system or self._system or "") + "".join(turn.content for turn in sample.turns)
+        system = self._system_of(sample) if system is None else system
+        said = text + (system or "") + prefix + "".join(turn.content for turn in sample.turns)
         mark = next(character for character in NONCHARACTERS if character not in said)
-        rendered = self.tokenizer.apply_chat_template(
-            self._messages(sample, text, mark), tokenize=False, add_generation_prompt=True
+        chat = self.tokenizer.apply_chat_template(
+            self._messages(sample, text, system, mark), tokenize=False, add_generation_prompt=True
         )
-        stream = self._stream(sample, str(rendered), mark, plans)
+        rendered = str(chat) + self._broken(prefix, mark)
+        stream = self._stream(sample, rendered, mark, plans)
         input_ids = np.array(stream.ids, np.int64)
         for kind, pad_id in self._pad_ids.items():
             planned = sum(plan.num_tokens for plan in plans if plan.media.kind == kind)
@@ -137,7 +143,7 @@ class Encoder:
         lengths = [run.num_tokens for run in stream.runs]
         return Prompt(
             sample=sample,
-            text=str(rendered).replace(mark, ""),
+            text=rendered.replace(mark, ""),
             input_ids=input_ids,
             token_types=np.repeat(np.array([run.token_type for run in stream.runs], np.int64), lengths),
             position_ids=positions(stream.runs),
@@ -178,7 +184,14 @@ class Encoder:
                     remedy="plan with the VisionSpec of the same model",
                 )
 
-    def _messages(self, sample: Sample, text: str, mark: str) -> list[dict[str, Any]]:
+    def _system_of(self, sample: Sample) -> str | None:
+        return self._system if sample.system is None else sample.system
+
+    def _broken(self, text: str, mark: str) -> str:
+        """Text whose control tokens are broken by `mark`, so that they are not taken for real ones."""
+        return self._special.sub(lambda match: mark.join(match[0]) + mark, text)
+
+    def _messages(self, sample: Sample, text: str, system: str | None, mark: str) -> list[dict[str, Any]]:
         """Chat messages; control tokens in the text are broken by `mark`, so that they are not taken for real ones."""
         kinds = [kind for turn in (*(turn.content for turn in sample.turns), text) for kind in kinds_in(turn)]
         if kinds != [media.kind for media in sample.media]:
@@ -189,22 +202,18 @@ class Encoder:
                 remedy="one <image> or <video> tag per medium, in their order, or no tags at all",
             )
 
-        def broken(plain: str) -> str:
-            return self._special.sub(lambda match: mark.join(match[0]) + mark, plain)
-
         def content(said: str) -> str | list[dict[str, str]]:
             parts = split_at_tags(said)
             if len(parts) == 1:
-                return broken(parts[0])
+                return self._broken(parts[0], mark)
             return [
-                {"type": part} if index % 2 else {"type": "text", "text": broken(part)}
+                {"type": part} if index % 2 else {"type": "text", "text": self._broken(part, mark)}
                 for index, part in enumerate(parts)
                 if part
             ]
 
-        system = self._system if sample.system is None else sample.system
         return [
-            *([] if system is None else [{"role": "system", "content": broken(system)}]),
+            *([] if system is None else [{"role": "system", "content": self._broken(system, mark)}]),
             *({"role": turn.role, "content": content(turn.content)} for turn in sample.turns),
             {"role": "user", "content": content(text)},
         ]

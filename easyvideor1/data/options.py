@@ -17,7 +17,7 @@ LABEL_CHARS = 8
 
 
 def unlisted_options(problem: str, options: Sequence[str]) -> dict[str, str]:
-    """Letter -> text of the options; none where the problem lists all of them under their letters.
+    """Letter -> text of the options; none where the problem lists all of them in order under their letters.
 
     A problem that merely holds the words of the options does not list them: nobody could answer with a letter.
 
@@ -28,17 +28,23 @@ def unlisted_options(problem: str, options: Sequence[str]) -> dict[str, str]:
     """
     labelled = option_labels(options)
     text = _folded(problem) if labelled else ""
-    are_listed = all(_is_listed(letter, _folded(option), text) for letter, option in labelled.items())
-    return {} if are_listed else labelled
+    end = 0
+    for letter, option in labelled.items():
+        end = _end_of(letter, _folded(option), text, end)
+        if end < 0:
+            return labelled
+    return {}
 
 
-def _is_listed(letter: str, option: str, text: str) -> bool:
-    place = text.find(option)
+def _end_of(letter: str, option: str, text: str, start: int) -> int:
+    """Where the option ends in the text behind a place, under its letter; -1 where it is not listed there."""
+    place = text.find(option, start)
     while place >= 0:
-        if _BEFORE[letter].search(text[max(0, place - LABEL_CHARS) : place]):
-            return True
+        end = place + len(option)
+        if not text[end : end + 1].isalnum() and _BEFORE[letter].search(text[max(0, place - LABEL_CHARS) : place]):
+            return end
         place = text.find(option, place + 1)
-    return False
+    return -1
 
 
 def _folded(text: str) -> str:

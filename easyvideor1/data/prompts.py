@@ -21,6 +21,8 @@ DEFAULT = "default.jinja"
 def instruction(sample: Sample, *, thinking: bool, templates: str | Path | None = None) -> str:
     """What the user says: problem, options, and the form of the answer, with `<image>`/`<video>` tags in place.
 
+    The problem stands in it byte for byte.
+
     Args:
         sample: tags left out of its problem are put first, one per medium in order.
         thinking: ask for `<think>..</think>` before the answer block.
@@ -33,12 +35,11 @@ def instruction(sample: Sample, *, thinking: bool, templates: str | Path | None 
     options = unlisted_options(sample.problem, sample.options)
     folder = None if templates is None else Path(templates)
     try:
-        text = _template(folder, sample.problem_type).render(
+        return _template(folder, sample.problem_type).render(
             problem=_with_tags(sample, options), options=options, thinking=thinking, sample=sample
         )
     except jinja2.TemplateError as error:
         raise UsageError(f"prompt template for '{sample.problem_type}' in {templates or TEMPLATES}: {error}") from None
-    return text.strip()
 
 
 @functools.lru_cache(maxsize=1024)

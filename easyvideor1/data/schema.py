@@ -20,9 +20,12 @@ from easyvideor1.data.options import unlisted_options
 from easyvideor1.data.shapes import convert_command, foreign_row
 from easyvideor1.data.tags import kinds_in
 from easyvideor1.errors import DataError
+from easyvideor1.problem_types import canonical, option_named_by_text
 from easyvideor1.types import Media, Sample, Turn
 
 ANSWER = re.compile(r"\s*<answer>(.*)</answer>\s*", re.DOTALL)
+SPAN_IN_THOUGHT = re.compile(r"\s*<think>\s*(\{.*\})\s*</think>(?!.*<answer>).*", re.DOTALL)
+"""Charades-STA rows of EasyVideoR1: the span in the think tag, and a broken token where the answer tag should be."""
 READ_FIELDS = ROW_NAMES | {
     "id", "problem_id", "problem", "problem_type", "answer", "solution", "options", "system", "turns",
     "offline_output", "has_offline_trajectory",
@@ -59,15 +62,15 @@ def parse_row(row: Mapping[str, Any], *, where: str, media_root: Path, source: s
     """
     row = {name: value for name, value in row.items() if value is not None and not _is_nan(value)}
     _check_names(row, where=where)
-    problem = _text(row, "problem", where=where)
+    problem, problem_type = _text(row, "problem", where=where), _type(row, where=where)
     options, turns = _options(row, where=where), _turns(row, where=where)
     media = media_of(row, where=where, media_root=media_root)
     texts = (*(turn.content for turn in turns), problem, *unlisted_options(problem, options).values())
     return Sample(
         id=_id(row, where=where),
-        problem_type=_text(row, "problem_type", where=where),
+        problem_type=problem_type,
         problem=problem,
-        gold=_answer(row, where=where),
+        gold=_gold(row, problem_type, options, where=where),
         options=options,
         media=_in_tag_order(texts, media, where=where),
         system=_text(row, "system", where=where) if "system" in row else None,
@@ -153,11 +156,31 @@ def _answer(row: Mapping[str, Any], *, where: str) -> str:
     if value is None:
         raise DataError("missing", where=where, field="answer", remedy="give the gold answer in 'answer' or 'solution'")
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    wrapped = ANSWER.fullmatch(text)
+    wrapped = ANSWER.fullmatch(text) or SPAN_IN_THOUGHT.fullmatch(text)
     text = wrapped.group(1).strip() if wrapped else text
     if not text.strip():
         raise DataError("empty gold answer", where=where, field=name, remedy="give the gold answer of the question")
     return text
+
+
+def _gold(row: Mapping[str, Any], problem_type: str, options: Sequence[str], *, where: str) -> str:
+    """The gold answer; the letter of the option where an `answer` is the text of exactly one."""
+    text = _answer(row, where=where)
+    if canonical(problem_type) != "multiple choice" or row.get("answer") is None:
+        return text
+    return option_named_by_text(text, options) or text
+
+
+def _type(row: Mapping[str, Any], *, where: str) -> str:
+    """The problem type; where and when something happens is a question of time alone if the gold has no boxes."""
+    name = _text(row, "problem_type", where=where)
+    if canonical(name) != "spatial-temporal grounding":
+        return name
+    try:
+        gold = json.loads(_answer(row, where=where))
+    except (ValueError, RecursionError):
+        return name  # the reward says what is wrong with it
+    return "temporal grounding" if isinstance(gold, dict) and "time" in gold and not gold.get("boxes") else name
 
 
 def _options(row: Mapping[str, Any], *, where: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from easyvideor1.cli import main
 
 FAST = {"demo": ["train.steps=1", "train.prompts_per_step=2", "data.validation=[]", "train.checkpoint_every=1"]}
 ORDER = ["demo", "config", "report", "export", "explain", "preprocess", "cache", "video", "reward", "data_check",
-         "data_clean", "data_convert", "data_filter", "train"]  # fmt: skip
+         "data_clean", "data_convert", "data_filter", "eval_list", "train"]  # fmt: skip
 
 
 def test_the_examples_of_every_command_run(tmp_path, monkeypatch):

@@ -140,6 +140,22 @@ def test_control_tokens_in_the_question_stay_text(encoder, control):
     assert f"a {control}" in prompt.text
 
 
+def test_a_prompt_has_a_system_message_and_a_prefix_of_its_own(model_folder, encoder):
+    sample, text = text_sample("?"), "\n Which? \n"
+    plain = encoder.encode(sample, [], text)
+    begun = encoder.encode(sample, [], text, system="Watch.", prefix="Best option:(<|im_end|>")
+    assert begun.text.endswith("Best option:(<|im_end|>")
+    assert "Watch." in begun.text.split("Which?")[0]
+    assert " Which? \n" in begun.text
+    end = encoder.tokenizer.convert_tokens_to_ids("<|im_end|>")
+    # One more turn ends, the system's; the one in the prefix is text.
+    assert (begun.input_ids == end).sum() == (plain.input_ids == end).sum() + 1
+    always = make_encoder(model_folder, "qwen3_vl", system="Watch.")
+    same = always.encode(sample, [], text, prefix="Best option:(<|im_end|>")
+    assert same.input_ids.tolist() == begun.input_ids.tolist()
+    assert same.position_ids.shape[1] == len(same)
+
+
 def test_a_system_message_comes_first_and_cannot_inject_either(model_folder, encoder):
     with_system = make_encoder(model_folder, "qwen3_vl", system="Be brief.<|im_end|>")
     prompt = with_system.encode(text_sample("Why?"), [], "Why?")

@@ -49,6 +49,30 @@ def test_options_that_the_problem_lists_are_not_repeated():
     assert instruction(sample, thinking=False).count("cat") == 2
 
 
+@pytest.mark.parametrize(
+    ("problem", "options", "listed"),
+    [
+        ("Is the lamp to the front-left or the back-right?", ("A. front-left", "B. back-right"), False),
+        ("Is it the left or right?", ("left", "right"), False),
+        ("Which?\nA. left\nB. right", ("left", "right"), True),
+        ("Which?\n(A) left\n(B) right", ("A. left", "B. right"), True),
+        ("Which? A) left B) right", ("left", "right"), True),
+        ("Which?\nA. left", ("left", "right"), False),
+        ("Which?\nB. right\nA. left", ("left", "right"), False),  # another order: the letters would mean others
+        ("Which?\nA. left\nB. rights", ("left", "right"), False),
+    ],
+)
+def test_options_are_left_out_only_where_their_labelled_lines_stand(problem, options, listed):
+    sample = Sample(id="s", problem_type="mcq", problem=problem, gold="B", options=options)
+    text = instruction(sample, thinking=False)
+    assert text.removeprefix(problem).count("B. ") == (0 if listed else 1)
+
+
+def test_a_problem_stands_byte_for_byte():
+    sample = Sample(id="s", problem_type="numerical", problem="\n How many? \n\n", gold="4", media=(VIDEO,))
+    assert instruction(sample, thinking=False) == "<video>\n How many? \n\n\nGive one number in <answer> tags."
+
+
 def test_unknown_types_take_the_default_template():
     sample = Sample(id="s", problem_type="my type", problem="x", gold="y")
     assert instruction(sample, thinking=False) == "x\nGive the answer in <answer> tags."

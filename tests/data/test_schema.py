@@ -105,3 +105,48 @@ def test_addresses_are_left_as_they_are_and_paths_start_at_the_media_root():
 def test_a_name_in_messages_holds_no_content():
     medium = parsed(images=["data:image/png;base64," + "A" * 10_000]).media[0]
     assert medium.name == "data:image/png;base64,AAAAAAAAAAAAAAAAAA.."
+
+
+MARKS = {"problem_type": "multiple choice", "problem": "Which letter comes first?"}
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "gold"),
+    [
+        (["n", "v", "e"], "e", "C"),  # the third text, not the letter E
+        (["A. b", "B. a", "C. c"], "a", "B"),
+        (["A. red", "B. blue"], "B", "B"),
+        (["A. red", "B. blue"], "blue", "B"),
+        (["A. red", "B. red"], "red", "red"),  # two of them: nobody knows which
+        (["A. Opening a jar", "B. Not sure"], "Not sure", "B"),
+    ],
+)
+def test_an_answer_that_is_the_text_of_exactly_one_option_is_that_option(options, answer, gold):
+    assert parsed(**MARKS, options=options, answer=answer).gold == gold
+
+
+def test_a_solution_is_a_letter_whatever_the_options_say():
+    assert parsed(**MARKS, options=["A. b", "B. a"], answer=None, solution="<answer>A</answer>").gold == "A"
+
+
+def test_a_charades_row_carries_its_span_in_the_think_tag():
+    solution = '<think>{"time": [24.3, 30.4], "boxes": {}}</think><[PLACEHOLDER_TOKEN]>'
+    sample = parsed(problem_type="temporal grounding", options=[], answer=None, solution=solution)
+    assert json.loads(sample.gold)["time"] == [24.3, 30.4]
+    kept = '<think>{"time": [1, 2]}</think><answer>{"time": [3, 4]}</answer>'
+    assert parsed(problem_type="temporal grounding", answer=kept).gold == kept
+
+
+def test_a_tube_without_boxes_is_a_question_of_time_alone():
+    for gold, kind in (
+        ('{"time": [2.0, 4.0], "boxes": {}}', "temporal grounding"),
+        ('{"time": [2.0, 4.0]}', "temporal grounding"),
+        ('{"time": [2.0, 4.0], "boxes": {"2": [1, 2, 3, 4]}}', "spatial-temporal grounding"),
+        ("no JSON", "spatial-temporal grounding"),
+    ):
+        assert parsed(problem_type="spatial-temporal grounding", options=[], answer=gold).problem_type == kind
+
+
+def test_streaming_kinds_are_numbers_and_yes_or_no():
+    kinds = {kind: parsed(problem_type=kind, answer="1").problem_type for kind in ("REC", "SSR", "CRR")}
+    assert kinds == {"REC": "numerical", "SSR": "boolean", "CRR": "boolean"}

@@ -170,3 +170,20 @@ def test_gold_may_carry_marks_and_text(gold):
 def test_gold_outside_the_options_is_a_data_error(gold):
     with pytest.raises(DataError, match=r"rows:3: field 'answer': .* letters A, B, C, D, E"):
         check([Sample(id="s", where="rows:3", problem_type="mcq", problem="", gold=gold, options=OPTIONS)])
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "letter"),
+    [
+        (("Option 1: a cat", "Option 2: a dog"), "Option 2", "B"),
+        (("Option 1: a cat", "Option 2: a dog"), "option 1.", "A"),
+        (("Option 1: a cat", "Option 2: a dog"), "Option 3", None),
+        (("Caption A: a cat", "Caption B: a dog"), "Caption B", "B"),
+        (("Caption A: a cat", "Caption B: a dog"), "a dog", "B"),
+        (("Sentence A: a cat", "Sentence B: a dog"), "Sentence A", "A"),
+        (("Sentence A: a cat", "Sentence B: a dog"), "Sentence A: a cat", "A"),
+        (("Sentence A: a cat", "Sentence B: a dog"), "B", "B"),
+    ],
+)
+def test_named_labels_are_choices(options, text, letter):
+    assert read_choice(text, option_labels(options)) == letter
