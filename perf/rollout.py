@@ -20,7 +20,7 @@ from typing import Any
 import torch
 import transformers
 
-from easyvideor1.cli.demo import MODEL, demo_config
+from easyvideor1.demo.setup import MODEL, demo_config
 from easyvideor1.config import SourceConfig
 from easyvideor1.data.encode import join_inputs
 from easyvideor1.data.samples import read_samples
