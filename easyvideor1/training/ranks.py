@@ -46,7 +46,7 @@ class Ranks:
         return None
 
     def gather(self, value: Item, *, of: str) -> list[Item]:
-        """The values of all ranks, in rank order.
+        """The values of all ranks, in rank order; its own as it is, those of others as copies.
 
         Args:
             value: anything that can be pickled; ranks are processes of one run and trust each other.
@@ -117,7 +117,7 @@ class TorchRanks(Ranks):
                 f"rank {self.rank} of {self.size} is at '{of}' while rank {other} is at '{names[other]}'; all ranks "
                 "must run the same recipe with the same version of easyvideor1 on the same data"
             )
-        return [item for _, item in found]
+        return [value if rank == self.rank else item for rank, (_, item) in enumerate(found)]
 
     @contextmanager
     def agree(self, of: str) -> Iterator[None]:
@@ -204,7 +204,8 @@ def _group(timeout: timedelta) -> ProcessGroup:
     import torch.distributed as dist
 
     group = dist.new_group(backend="gloo", timeout=timeout)
-    assert group is not None and not isinstance(group, int)
+    assert group is not None
+    assert not isinstance(group, int)
     return group
 
 
