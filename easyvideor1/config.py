@@ -233,9 +233,10 @@ class RolloutConfig:
         vllm = self.vllm
         if self.engine != "hf" and self.temperature != 1.0 and (self.top_p < 1.0 or self.top_k > 0):
             raise UsageError(
-                f"rollout.engine={self.engine} with rollout.temperature={self.temperature:g} and a filter (rollout.top_p="
-                f"{self.top_p:g}, rollout.top_k={self.top_k}): vLLM then tells log-probs after the filter, and learning "
-                "needs those before it; sample at temperature 1, or without a filter, or with rollout.engine=hf"
+                f"rollout.engine={self.engine} with rollout.temperature={self.temperature:g} and a filter "
+                f"(rollout.top_p={self.top_p:g}, rollout.top_k={self.top_k}): vLLM then tells log-probs after the "
+                "filter, and learning needs those before it; sample at temperature 1, or without a filter, or with "
+                "rollout.engine=hf"
             )
         if self.engine == "vllm_server" and not (vllm.servers or vllm.start_servers):
             raise UsageError(

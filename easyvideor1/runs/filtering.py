@@ -137,17 +137,16 @@ def _measure(rows: Sequence[Row], config: RunConfig, *, rates: RateFile) -> Iter
         yield len(rows), []  # other bounds for known rates: the model is not needed
         return
     from easyvideor1.filter.measure import measure
-    from easyvideor1.model.load import load_model  # imports torch, which other bounds for known rates do not need
     from easyvideor1.rollout.engine import Sampling
-    from easyvideor1.rollout.hf import HFEngine
+    from easyvideor1.runs.engines import engine_alone  # imports torch, which other bounds for known rates do not need
     from easyvideor1.runs.parts import opened
 
     rollout: RolloutConfig = config.rollout
-    with opened(config) as parts:
+    with opened(config) as parts, engine_alone(config, parts) as engine:
         yield from measure(
             rows,
             prepare=parts.prepare,
-            engine=HFEngine(load_model(config.model), parts.encoder, tokens_per_batch=rollout.tokens_per_batch),
+            engine=engine,
             score=parts.rewards.score,
             sampling=Sampling(
                 n=rollout.n,

@@ -18,7 +18,7 @@ from easyvideor1.records.log import logged_to
 from easyvideor1.report.page import write_report
 from easyvideor1.report.terminal import open_progress
 from easyvideor1.rollout.engine import Engine
-from easyvideor1.rollout.hf import HFEngine
+from easyvideor1.runs.engines import engine_of_policy
 from easyvideor1.runs.parts import Parts, need_extras, opened
 from easyvideor1.runs.resume import check_same_run
 from easyvideor1.runs.samples import load_samples
@@ -95,12 +95,12 @@ def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts:
     def evaluate(engine: Engine) -> list[ScoredResponse]:
         return answer_questions(questions or (), config, parts=parts, engine=engine, folder=folder)
 
-    with _reported(folder), progress:
+    with _reported(folder), progress, engine_of_policy(config, parts, policy) as engine:
         trainer = Trainer(
             config,
             samples=samples,
             prepare=parts.prepare,
-            engine=HFEngine(model, parts.encoder, tokens_per_batch=config.rollout.tokens_per_batch, tower=policy.tower),
+            engine=engine,
             policy=policy,
             algorithm=algorithm,
             score=parts.rewards.score,

@@ -6,7 +6,11 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from easyvideor1.config import RunConfig
+from easyvideor1.data.encode import Encoder
 from easyvideor1.rollout.engine import Request
+from easyvideor1.rollout.vllm.contract import kind_for
+from easyvideor1.rollout.vllm.core import VLLMCore
 from easyvideor1.rollout.vllm.pump import Core, Pump, request_tokens
 from easyvideor1.types import Rollout
 
@@ -74,3 +78,37 @@ class VLLMEngine:
         if self._is_awake:
             self._core.sleep()
             self._is_awake = False
+
+
+def open_core(config: RunConfig, encoder: Encoder, *, sleeps: bool) -> tuple[VLLMCore, Pump]:
+    """vLLM's engine for a recipe, with the pump over it.
+
+    Raises:
+        UsageError: vLLM is missing, untested in this version, or refuses the recipe.
+    """
+    rollout, kind = config.rollout, kind_for(config.rollout.temperature)
+    core = VLLMCore(
+        config.model.path,
+        encoder,
+        kind=kind,
+        dtype=config.model.dtype,
+        max_model_tokens=config.data.max_prompt_tokens + rollout.max_response_tokens,
+        seed=config.seed,
+        sleeps=sleeps,
+        engine_args=rollout.vllm.engine_args,
+    )
+    pump = Pump(
+        core,
+        kind=kind,
+        end_ids=encoder.end_ids,
+        banned_ids=encoder.banned_ids,
+        text_of=encoder.response_text,
+        seeded=rollout.vllm.seeded,
+        deadline_s=rollout.vllm.deadline_s,
+    )
+    return core, pump
+
+
+def colocated_engine(config: RunConfig, encoder: Encoder) -> VLLMEngine:
+    core, pump = open_core(config, encoder, sleeps=True)
+    return VLLMEngine(core, pump, tokens_per_batch=config.rollout.tokens_per_batch)

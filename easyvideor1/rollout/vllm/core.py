@@ -1,4 +1,4 @@
-"""vLLM's engine core in this process. Tested with the versions of `SUPPORTED`; docs/vllm.md says what is relied upon."""
+"""vLLM's engine core in this process, in the versions of `SUPPORTED` (docs/vllm.md says what of it is relied upon)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SUPPORTED = ("0.32", "0.33")
 BAN_BIAS = -100.0
 """vLLM's lowest."""
 CPU_BLOCK_TOKENS = 32
-"""Fewest that attention on a CPU takes; the default of 128 is longer than many prompts, whose keys were never shared."""
+"""Fewest that attention on a CPU takes; prompts shorter than a block are not shared, and the default is 128."""
 CPU_KV_BYTES = 1 << 30
 MIN_BATCHED_TOKENS = 8192
 OWN_ARGUMENTS = (
@@ -251,8 +251,8 @@ def video_metadata(plan: MediaPlan, clip: Clip) -> dict[str, Any]:
 
 def sampling_params(asked: Asked, *, seeded: bool) -> Any:
     """vLLM's SamplingParams for one response."""
-    from vllm import SamplingParams  # pyright: ignore[reportMissingImports]
-    from vllm.sampling_params import RequestOutputKind  # pyright: ignore[reportMissingImports]
+    from vllm import SamplingParams  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
+    from vllm.sampling_params import RequestOutputKind  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
     sampling = asked.sampling
     return SamplingParams(
@@ -279,8 +279,8 @@ def _engine(arguments: dict[str, Any], *, is_cpu: bool) -> Any:
     if is_cpu:
         os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
         os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")
-    from vllm import EngineArgs  # pyright: ignore[reportMissingImports]
-    from vllm.v1.engine.llm_engine import LLMEngine  # pyright: ignore[reportMissingImports]
+    from vllm import EngineArgs  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
+    from vllm.v1.engine.llm_engine import LLMEngine  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
     try:
         with _hidden("llvmlite.binding.ffi"):
@@ -303,8 +303,8 @@ def _hidden(name: str) -> Iterator[None]:
 
 def _engine_input(ids: list[int], found: Sequence[Item]) -> dict[str, Any]:
     """A prompt that is encoded already, in the form of vLLM's renderer."""
-    from vllm.inputs.engine import mm_input  # pyright: ignore[reportMissingImports]
-    from vllm.multimodal.inputs import (  # pyright: ignore[reportMissingImports]
+    from vllm.inputs.engine import mm_input  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
+    from vllm.multimodal.inputs import (  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
         MultiModalFieldConfig,
         MultiModalKwargsItem,
         MultiModalKwargsItems,
@@ -335,7 +335,7 @@ def _engine_input(ids: list[int], found: Sequence[Item]) -> dict[str, Any]:
 
 
 def _positions_on_worker(worker: Any, prepared: Mapping[str, Any]) -> np.ndarray:
-    from vllm.multimodal.inputs import MultiModalFeatureSpec  # pyright: ignore[reportMissingImports]
+    from vllm.multimodal.inputs import MultiModalFeatureSpec  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
     features = [
         MultiModalFeatureSpec(data=data, modality=kind, identifier=name, mm_position=place, mm_hash=name)

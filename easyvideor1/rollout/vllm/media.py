@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +17,8 @@ from easyvideor1.types import Example, MediaKind, MediaPlan
 PIXELS: dict[MediaKind, str] = {"image": "pixel_values", "video": "pixel_values_videos"}
 GRIDS: dict[MediaKind, str] = {"image": "image_grid_thw", "video": "video_grid_thw"}
 NUDGES = (0.0, 6e-8, -6e-8, 3e-7, -3e-7)
-"""Relative changes of a video's seconds per patch, tried in turn: engines multiply in float64 and round down, the models
-multiply in float32, and where a product is a whole number the last bit decides about a position."""
+"""Relative changes of a video's seconds per patch, tried in turn: engines multiply in float64 and round down, the
+models in float32, and where a product is nearly a whole number the last bit decides about a position."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -137,36 +136,37 @@ def check_reading(example: Example, reading: Reading, *, pixel_tolerance: float)
     Raises:
         MismatchError: ids, grids or patches differ; names the sample and the first difference.
     """
-    sample = example.sample
-    ours = example.prompt.input_ids.tolist()
-
-    def differs(told: str) -> MismatchError:
-        return MismatchError(
-            f"sample {sample.id}: vLLM's own reading of the prompt is another one: {told}",
-            where=sample.where,
+    told = _difference_in_ids(example.prompt.input_ids.tolist(), reading.input_ids)
+    for names, tolerance in ((GRIDS, 0.0), (PIXELS, pixel_tolerance)):
+        for name in names.values():
+            told = told or _difference(name, example.features.get(name), reading.tensors.get(name), tolerance)
+    if told is not None:
+        raise MismatchError(
+            f"sample {example.sample.id}: vLLM's own reading of the prompt is another one: {told}",
+            where=example.sample.where,
             remedy="compare the model's processor files with what easyvideor1 explain shows for this sample",
         )
 
-    if reading.input_ids != ours:
-        place = next((i for i, pair in enumerate(zip(ours, reading.input_ids, strict=False)) if pair[0] != pair[1]), -1)
-        told = f"first different token: {place}" if place >= 0 else "one is the beginning of the other"
-        raise differs(f"{len(reading.input_ids)} tokens there, {len(ours)} here, {told}")
-    _check_tensors(example, reading.tensors, tuple(GRIDS.values()), 0.0, differs)
-    _check_tensors(example, reading.tensors, tuple(PIXELS.values()), pixel_tolerance, differs)
+
+def _difference_in_ids(ours: list[int], theirs: list[int]) -> str | None:
+    if ours == theirs:
+        return None
+    place = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None)
+    if place is None:
+        return f"{len(theirs)} tokens there, {len(ours)} here, and one is the beginning of the other"
+    return (
+        f"{len(theirs)} tokens there, {len(ours)} here; token {place} is {theirs[place]} there and {ours[place]} here"
+    )
 
 
-def _check_tensors(
-    example: Example, theirs: dict[str, torch.Tensor], names: Sequence[str], tolerance: float, differs: type | object
-) -> None:
-    for name in names:
-        one, other = example.features.get(name), theirs.get(name)
-        if one is None and other is None:
-            continue
-        assert callable(differs)
-        if one is None or other is None or one.shape != other.shape:
-            shapes = [None if item is None else list(item.shape) for item in (other, one)]
-            raise differs(f"{name} is {shapes[0]} there and {shapes[1]} here")
-        gap = (one.float() - other.float()).abs()
-        if gap.max() > tolerance:
-            row = int(gap.flatten(1).amax(1).argmax())
-            raise differs(f"{name} differs by {float(gap.max()):.3g}, most in row {row} of {len(one)}")
+def _difference(name: str, ours: torch.Tensor | None, theirs: torch.Tensor | None, tolerance: float) -> str | None:
+    if ours is None and theirs is None:
+        return None
+    if ours is None or theirs is None or ours.shape != theirs.shape:
+        shapes = [None if item is None else list(item.shape) for item in (theirs, ours)]
+        return f"{name} is {shapes[0]} there and {shapes[1]} here"
+    gap = (ours.float() - theirs.float()).abs()
+    if gap.max() <= tolerance:
+        return None
+    row = int(gap.flatten(1).amax(1).argmax())
+    return f"{name} differs by {float(gap.max()):.3g}, most in row {row} of {len(ours)}"

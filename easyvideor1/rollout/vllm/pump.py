@@ -113,7 +113,8 @@ class Pump:
     ) -> None:
         self.version = 0
         self.banned_hits = 0
-        self._core, self._kind, self._clock = core, kind, clock
+        self._core, self._clock = core, clock
+        self._kind: Kind = kind
         self._end_ids, self._banned_ids, self._text_of = tuple(end_ids), tuple(banned_ids), text_of
         self._seeded, self._deadline_s = seeded, deadline_s
         self._under_way: dict[str, tuple[_Work, _Part]] = {}
@@ -140,7 +141,8 @@ class Pump:
         Raises:
             MismatchError: the engine reads the prompt differently.
         """
-        assert request.sampling.n >= 1 and place not in self._works, (request.sampling, place)
+        assert request.sampling.n >= 1, request.sampling
+        assert place not in self._works, place
         example = request.example
         prepared, positions = self._core.prepare(example)
         check_positions(example, positions)

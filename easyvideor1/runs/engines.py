@@ -1,0 +1,51 @@
+"""The rollout engine that a recipe asks for, opened and closed in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from easyvideor1.config import RunConfig
+from easyvideor1.model.load import load_model
+from easyvideor1.rollout.engine import Engine
+from easyvideor1.rollout.hf import HFEngine
+from easyvideor1.rollout.vllm.colocated import colocated_engine
+from easyvideor1.runs.parts import Parts
+from easyvideor1.training.agreement import AgreeingEngine, mean_gap_limit
+from easyvideor1.training.policy import Policy
+from easyvideor1.training.shared_prefix import pack_form
+
+
+@contextmanager
+def engine_alone(config: RunConfig, parts: Parts) -> Iterator[Engine]:
+    """An engine over the configured model, for runs that do not train it."""
+    rollout = config.rollout
+    if rollout.engine == "hf":
+        yield HFEngine(load_model(config.model), parts.encoder, tokens_per_batch=rollout.tokens_per_batch)
+    else:
+        with _vllm_engine(config, parts) as engine:
+            yield engine
+
+
+@contextmanager
+def engine_of_policy(config: RunConfig, parts: Parts, policy: Policy) -> Iterator[Engine]:
+    """An engine that samples from a policy in training; one with weights of its own is compared with it."""
+    rollout, model = config.rollout, policy.model
+    if rollout.engine == "hf":
+        yield HFEngine(model, parts.encoder, tokens_per_batch=rollout.tokens_per_batch, tower=policy.tower)
+        return
+    with _vllm_engine(config, parts) as engine:
+        yield AgreeingEngine(
+            engine,
+            model,
+            max_mean_gap=mean_gap_limit(model.dtype, rollout.vllm.max_logprob_gap),
+            check_every=rollout.vllm.check_every,
+            tokens_per_pack=config.train.tokens_per_pack,
+            form=lambda: pack_form(model, shared=config.train.shared_prefix),
+        )
+
+
+@contextmanager
+def _vllm_engine(config: RunConfig, parts: Parts) -> Iterator[Any]:
+    yield colocated_engine(config, parts.encoder)
