@@ -109,11 +109,11 @@ def check_positions(example: Example, found: np.ndarray) -> None:
     if found.shape == prompt.position_ids.shape and (found == prompt.position_ids).all():
         return
     if found.shape != prompt.position_ids.shape:
-        told = f"it has positions for {found.shape[-1]} tokens, the prompt has {len(prompt)}"
+        told = f"it has positions for {found.shape[-1]} tokens, the prompt has {prompt.position_ids.shape[1]}"
     else:
         place = int(np.flatnonzero((found != prompt.position_ids).any(0))[0])
         ours, theirs = prompt.position_ids[:, place].tolist(), found[:, place].tolist()
-        told = f"token {place} of {len(prompt)} stands at {theirs} there and at {ours} here (time, height, width)"
+        told = f"token {place} of {found.shape[1]} stands at {theirs} there and at {ours} here (time, height, width)"
     raise MismatchError(
         f"sample {sample.id}: the engine places the prompt's tokens elsewhere: {told}",
         where=sample.where,
