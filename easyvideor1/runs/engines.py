@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from easyvideor1.config import RunConfig
-from easyvideor1.model.load import load_model
+from easyvideor1.model.weights import checkpoint_tensors
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.rollout.vllm.colocated import colocated_engine
 from easyvideor1.runs.parts import Parts
+from easyvideor1.runs.starting_model import load_model, model_files, trained_model
 from easyvideor1.training.agreement import AgreeingEngine, mean_gap_limit
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.shared_prefix import pack_form
@@ -25,6 +26,8 @@ def engine_alone(config: RunConfig, parts: Parts) -> Iterator[Engine]:
         yield HFEngine(load_model(config.model), parts.encoder, tokens_per_batch=rollout.tokens_per_batch)
     else:
         with _vllm_engine(config, parts) as engine:
+            if trained_model(config.model.path):
+                engine.load_weights(checkpoint_tensors(load_model(config.model)), version=0)
             yield engine
 
 
@@ -48,4 +51,4 @@ def engine_of_policy(config: RunConfig, parts: Parts, policy: Policy) -> Iterato
 
 @contextmanager
 def _vllm_engine(config: RunConfig, parts: Parts) -> Iterator[Any]:
-    yield colocated_engine(config, parts.encoder)
+    yield colocated_engine(config, parts.encoder, folder=model_files(config.model.path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from easyvideor1.config import RunConfig
@@ -80,15 +81,18 @@ class VLLMEngine:
             self._is_awake = False
 
 
-def open_core(config: RunConfig, encoder: Encoder, *, sleeps: bool) -> tuple[VLLMCore, Pump]:
+def open_core(config: RunConfig, encoder: Encoder, *, folder: Path, sleeps: bool) -> tuple[VLLMCore, Pump]:
     """vLLM's engine for a recipe, with the pump over it.
+
+    Args:
+        folder: the model, in Transformers' format.
 
     Raises:
         UsageError: vLLM is missing, untested in this version, or refuses the recipe.
     """
     rollout, kind = config.rollout, kind_for(config.rollout.temperature)
     core = VLLMCore(
-        config.model.path,
+        folder,
         encoder,
         kind=kind,
         dtype=config.model.dtype,
@@ -109,6 +113,6 @@ def open_core(config: RunConfig, encoder: Encoder, *, sleeps: bool) -> tuple[VLL
     return core, pump
 
 
-def colocated_engine(config: RunConfig, encoder: Encoder) -> VLLMEngine:
-    core, pump = open_core(config, encoder, sleeps=True)
+def colocated_engine(config: RunConfig, encoder: Encoder, *, folder: Path) -> VLLMEngine:
+    core, pump = open_core(config, encoder, folder=folder, sleeps=True)
     return VLLMEngine(core, pump, tokens_per_batch=config.rollout.tokens_per_batch)
