@@ -15,6 +15,14 @@ _SELECTOR = re.compile(r"(?P<tag>[\w-]+|\*)?(?:[.#][\w-]+)*\Z")
 _PART = re.compile(r"[.#]?[\w-]+|\*")
 _ZERO = re.compile(r"0*(?:\.0+)?(?:px|em|rem|%|pt)?")
 _FAR = re.compile(r"-\d{4,}(?:px|em|rem)?")
+_NOUGHT = r"\s?0*(?:\.0+)?%?\s?"
+_TRANSPARENT = re.compile(
+    rf"transparent|(?:rgb|hsl)a?\((?:[^(),/]*,[^(),/]*,[^(),/]*,|[^(),/]*/){_NOUGHT}\)|#[0-9a-f]{{3}}0|#[0-9a-f]{{6}}00"
+)
+_SCALED_AWAY = re.compile(r"scale[xy3d]*\((?:[^()]*,)?\s?0*(?:\.0+)?\s?(?:,[^()]*)?\)")
+_CLIPPED_AWAY = re.compile(r"inset\(\s?(?:[5-9]\d|100)%.*|circle\(\s?0.*|rect\((?:\s?[01](?:px)?[\s,]?){4}\)")
+_SIZES = ("width", "height", "max-width", "max-height")
+_SHOWN_OVER = frozenset({"visible", "auto", "scroll", ""})
 
 Declarations = Mapping[str, str]
 
@@ -72,4 +80,19 @@ def hides(style: Declarations) -> bool:
         return True
     if any(_ZERO.fullmatch(style[name]) for name in ("opacity", "font-size") if style.get(name)):
         return True
+    if style.get("content-visibility") == "hidden" or _has_no_room(style):
+        return True
+    colour, ground = style.get("color", ""), style.get("background-color", style.get("background", ""))
+    if _TRANSPARENT.fullmatch(colour) or (colour and colour == ground):
+        return True
+    if _SCALED_AWAY.search(style.get("transform", "")) or re.search(r"opacity\(0%?\)", style.get("filter", "")):
+        return True
+    if any(_CLIPPED_AWAY.fullmatch(style.get(name, "")) for name in ("clip-path", "clip")):
+        return True
     return any(_FAR.fullmatch(style.get(name, "")) for name in ("left", "top", "text-indent", "margin-left"))
+
+
+def _has_no_room(style: Declarations) -> bool:
+    """True for an element of no size that shows nothing beyond it."""
+    is_cut = style.get("overflow", style.get("overflow-y", "")) not in _SHOWN_OVER
+    return is_cut and any(_ZERO.fullmatch(style[name]) for name in _SIZES if style.get(name))

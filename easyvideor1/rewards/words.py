@@ -46,7 +46,7 @@ def printed_words(text: str) -> list[str]:
     """
     text = one_width(visible(text)).casefold()
     if text.isascii():
-        return text.split()
+        return text.replace("`", "'").split()
     text = text.translate(QUOTES).translate(DASHES)
     return _SINGLE.sub(lambda match: f" {match[0]} ", text).split()
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
 
 from easyvideor1.rewards.algebra.expression import FUNCTIONS
 from easyvideor1.rewards.leads import ANSWER_LEAD
 from easyvideor1.rewards.parse import box_places, braced, plain, takes_back
 
-_MACROS = (
+
+def _in_one_line(match: re.Match[str]) -> str:
+    """The equations of a system with commas between them; other lines, such as those of a function, as they are."""
+    lines = [line.replace("&", "").strip(" ,") for line in match[2].split(r"\\") if line.strip()]
+    is_system = all(line.count("=") == 1 and not re.search("[<>\u2264\u2265\u2260]", line) for line in lines)
+    return ", ".join(lines) if is_system else match[0]
+
+
+_MACROS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"\\[dtc]frac(?![a-zA-Z])"), r"\\frac"),
     (re.compile(r"\\(?:left|right|displaystyle|limits|big|Big|bigg|bigl|bigr|Bigl|Bigr|mathstrut)(?![a-zA-Z])\.?"), ""),
     (re.compile(r"(?<!\\)\\!"), ""),
@@ -35,6 +44,8 @@ _MACROS = (
     (re.compile(r"\\\$"), ""),
     (re.compile(r"\\%"), "%"),
     (re.compile(r"\\(?:mathbb|Bbb)\s?\{?\s?([RZQNC])\s?\}?"), r"\\mathbb{\1}"),
+    (re.compile(r"\{([^{}]*)\\over(?![a-z])([^{}]*)\}"), r"\\frac{\1}{\2}"),
+    (re.compile(r"\\begin\{(cases|aligned|gathered)\}(.*?)\\end\{\1\}", re.DOTALL), _in_one_line),
 )
 _SIGNS = (
     (re.compile("\u2205"), r"\\emptyset "),

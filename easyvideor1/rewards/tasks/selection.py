@@ -21,7 +21,8 @@ _SEPARATOR = re.compile(
 )
 _HEADED = re.compile(r"(?:\A|(?<=[\s,;]))[(\[]?([A-Z])(?:[)\]]+[.:]?|[.:\u3001])\s*")
 _AROUND = re.compile(
-    r"\A(?:both |options? |choices? |letters? )+|\s+(?:are|is)(?: all)?(?: both)? (?:correct|right|true)\.?\Z",
+    r"\A(?:(?:the )?(?:correct |right |true )?(?:both|options?|choices?|letters?|answers?|statements?)(?:\s?:| are:?)? )+"
+    r"|\s+(?:are|is)(?: all)?(?: both)? (?:correct|right|true)\.?\Z",
     re.IGNORECASE,
 )
 
@@ -56,7 +57,7 @@ def _parts(text: str, labels: dict[str, str]) -> list[str]:
         return values
     run = _RUN.fullmatch(text)
     if run:
-        letters = run[1].replace(" ", "")
+        letters = "".join(run[1].split())
         allowed = set(labels or string.ascii_uppercase)
         return list(letters) if len(set(letters)) == len(letters) and allowed.issuperset(letters) else []
     heads = list(_HEADED.finditer(text))
