@@ -21,7 +21,8 @@ _SEPARATOR = re.compile(
 )
 _HEADED = re.compile(r"(?:\A|(?<=[\s,;]))[(\[]?([A-Z])(?:[)\]]+[.:]?|[.:\u3001])\s*")
 _AROUND = re.compile(
-    r"\A(?:(?:the )?(?:correct |right |true )?(?:both|options?|choices?|letters?|answers?|statements?)(?:\s?:| are:?)? )+"
+    r"\A(?:(?:the )?(?:correct |right |true )?(?:both|options?|choices?|letters?|answers?|statements?)"
+    r"(?:\s?:| are:?)? )+"
     r"|\s+(?:are|is)(?: all)?(?: both)? (?:correct|right|true)\.?\Z",
     re.IGNORECASE,
 )
