@@ -1,4 +1,4 @@
-"""Mistakes in reward files, cases and settings: each ends with its exit code and a line that says where and what to do."""
+"""Mistakes in reward files, cases and settings: each ends with its exit code and a line saying where and what to do."""
 
 import json
 import socket
@@ -16,7 +16,10 @@ ROW = {"problem_id": 1, "problem_type": "numerical", "problem": "How many?", "an
 HEAD = "from easyvideor1.types import Score\n\n"
 GOOD = HEAD + "def own(sample, text):\n    return Score(value=1.0)\n"
 OWN = "reward.rewards={numerical: own.py:own}"
-JUDGE = "reward.judge={base_url: 'http://127.0.0.1:PORT/v1', model: m, problem_types: [numerical], retries: 0, cache_dir: judged}"
+JUDGE = (
+    "reward.judge={base_url: 'http://127.0.0.1:PORT/v1', model: m, problem_types: [numerical], cache_dir: judged, "
+    "retries: 0}"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +81,15 @@ MISTAKES = {
     ),
     "no file of cases": Mistake(cases="", says=("cases.jsonl",), action="missing"),
     "no reward file": Mistake(
-        code=2, settings=("reward.rewards={numerical: none.py:own}",), says=("none.py", "does not exist", "mend the path")
+        code=2, settings=("reward.rewards={numerical: none.py:own}",),
+        says=("none.py", "does not exist", "mend the path")
     ),
     "a reward that is no place": Mistake(
         code=2, settings=("reward.rewards={numerical: own}",), says=("'own'", "write path/to/file.py:function")
     ),
     "an unknown function": Mistake(
-        code=2, settings=("reward.rewards={numerical: own.py:mine}",), says=("own.py", "no function 'mine'", "defines own")
+        code=2, settings=("reward.rewards={numerical: own.py:mine}",),
+        says=("own.py", "no function 'mine'", "defines own")
     ),
     "a function that is none": Mistake(
         code=2, own="own = 3\n", settings=(OWN,), says=("own.py", "'own' is no function but int", "name a function")
@@ -116,7 +121,8 @@ MISTAKES = {
         own=own("pass"), settings=(OWN,), says=("c1", "must return a Score, got NoneType", "own.py:own")
     ),
     "an accuracy above one": Mistake(
-        own=own("return Score(value=2.0)"), settings=(OWN,), says=("c1", "must be a number in [0, 1], got 2.0", "own.py:own")
+        own=own("return Score(value=2.0)"), settings=(OWN,),
+        says=("c1", "must be a number in [0, 1], got 2.0", "own.py:own")
     ),
     "a reward that hangs": Mistake(
         own="import time\n" + own("time.sleep(60)"), settings=(OWN, "reward.deadline_s=1"),
