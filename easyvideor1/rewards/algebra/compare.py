@@ -47,6 +47,8 @@ def kind_of(gold: str) -> str:
         return "words"
     if _CLOCK.fullmatch(gold):
         return "clock"
+    if gold in _DOTS:
+        return "text"
     single = read_single(gold)
     if single is not None:
         return "value" if _has_value(single) else ""
@@ -84,7 +86,13 @@ def _tight(text: str) -> str:
 _IDLE_SPACE = re.compile(r"(?<!\d)\s+|\s+(?!\d)")
 
 
+_DOTS = frozenset({r"\ldots", r"\cdots", r"\dots", "...", "\u2026"})
+"""An item of "1, 2, .., n"; a list as text."""
+
+
 def _same(answer: str, gold: str, algebra: Algebra) -> bool:
+    if gold in _DOTS:
+        return answer in _DOTS
     gold_words = words(gold)
     if gold_words is not None:
         return fold(_untexted(answer)) == gold_words

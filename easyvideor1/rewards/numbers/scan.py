@@ -60,11 +60,10 @@ _LETTER_SCALES = (
     (re.compile(r"(?<=\d)(?:T|[Tt]n|trn)(?![A-Za-z0-9/])"), " trillion"),
 )
 _SCALE_LETTER = re.compile(r"\d[ ]?[KkMmBbTt]")
-_LATEX_FRACTION = re.compile(r"\\[dtc]?frac\s?(?:\{\s?([\d.]{1,20})\s?\}\s?\{\s?([\d.]{1,20})\s?\}|(\d)\s?(\d))")
+_LATEX_FRACTION = re.compile(r"\\[dtc]?frac\s?(?:\{\s?([\d.,]{1,20})\s?\}\s?\{\s?([\d.,]{1,20})\s?\}|(\d)\s?(\d))")
 _LATEX = (
     (re.compile(r"\\(?:left|right|displaystyle|boldsymbol|mathbf)(?![a-z])"), ""),
     (re.compile(r"\\times(?![a-z])|\\cdot(?![a-z])"), "*"),
-    (re.compile(r"\{,\}"), ","),
     (re.compile(r"\\[,;:! ]|\\q?quad(?![a-z])"), " "),
     (re.compile(r"\\%"), "%"),
     (re.compile(r"\\le(?:q|qslant)?(?![a-z])"), "<="),
@@ -94,6 +93,7 @@ def normalized(text: str) -> str:
     if "_" in text:
         text = _ITALICS.sub("", text)
     if "\\" in text:
+        text = text.replace("{,}", ",")
         text = _LATEX_FRACTION.sub(lambda m: f" {m[1] or m[3]}/{m[2] or m[4]}", text)
         for pattern, replacement in _LATEX:
             text = pattern.sub(replacement, text)
