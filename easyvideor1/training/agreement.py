@@ -7,6 +7,7 @@ of another one. So a few rollouts are computed again: of each modality the first
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -95,12 +96,14 @@ class AgreeingEngine:
         for modality, (request, rollouts) in kept.items():
             self._compare(modality, request, rollouts)
 
-    def generate(self, requests: Iterable[Request]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:
+    def generate(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:
         asked: dict[int, Request] = {}
+        places = itertools.count()
 
-        def noted() -> Iterator[Request]:
-            for place, request in enumerate(requests):
-                asked[place] = request
+        def noted() -> Iterator[Request | None]:
+            for request in requests:
+                if request is not None:
+                    asked[next(places)] = request
                 yield request
 
         for place, rollouts in self._engine.generate(noted()):

@@ -12,7 +12,7 @@ from easyvideor1.data.encode import Encoder
 from easyvideor1.rollout.engine import Request
 from easyvideor1.rollout.vllm.contract import kind_for
 from easyvideor1.rollout.vllm.core import VLLMCore
-from easyvideor1.rollout.vllm.pump import Core, Pump, request_tokens
+from easyvideor1.rollout.vllm.pump import Core, Pump, Queue, request_tokens
 from easyvideor1.types import Rollout
 
 if TYPE_CHECKING:
@@ -46,16 +46,15 @@ class VLLMEngine:
         finally:
             self._sleep()
 
-    def generate(self, requests: Iterable[Request]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:
+    def generate(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:
         assert self._is_awake, "generate within `with engine.awake():`"
-        pump, waiting = self._pump, enumerate(requests)
-        head = next(waiting, None)
+        pump, queue = self._pump, Queue(requests)
         try:
-            while head is not None or len(pump):
-                while head is not None and self._has_room(head[1]):
-                    pump.add(*head)
-                    head = next(waiting, None)
+            while not queue.is_over or len(pump):
+                while queue.head is not None and self._has_room(queue.head):
+                    pump.add(*queue.take())
                 yield from pump.turn()
+                queue.ask_again()
         finally:
             pump.drop_all()
 

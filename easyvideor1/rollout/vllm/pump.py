@@ -91,6 +91,39 @@ def request_tokens(request: Request) -> int:
     return len(request.example.prompt) + request.sampling.n * request.sampling.max_response_tokens
 
 
+class Queue:
+    """Requests in order, the next one at hand; it may not be ready yet.
+
+    Attributes:
+        head: the next request; None: there is none, or it is not ready.
+        is_over: whether there is none.
+    """
+
+    def __init__(self, requests: Iterable[Request | None]) -> None:
+        self._requests = iter(requests)
+        self._num_taken = 0
+        self.head: Request | None = None
+        self.is_over = False
+        self.ask_again()
+
+    def take(self) -> tuple[int, Request]:
+        """(place, request) of the head."""
+        assert self.head is not None
+        taken = self._num_taken, self.head
+        self._num_taken += 1
+        self.head = None
+        self.ask_again()
+        return taken
+
+    def ask_again(self) -> None:
+        """Have the next request at hand, if it is ready by now."""
+        if self.head is None and not self.is_over:
+            try:
+                self.head = next(self._requests)
+            except StopIteration:
+                self.is_over = True
+
+
 class Pump:
     """Turns requests into rollouts by stepping a core.
 

@@ -151,6 +151,13 @@ def test_requests_are_taken_when_there_is_room():
         assert len(list(stream)) == 2
 
 
+def test_a_request_that_is_not_ready_is_asked_for_again_between_steps():
+    first, second, third = requests(examples(), Sampling(max_response_tokens=4))
+    engine, _core, _ = made_engine(lambda example, asked: [len(example.prompt), END])
+    groups = answered(engine, [first, None, second, None, None, third])
+    assert [group[0].token_ids[0] for group in groups] == [7, 8, 9]
+
+
 def test_nothing_is_left_in_the_engine_when_the_consumer_stops():
     engine, core, pump = made_engine(lambda example, asked: [1, END])
     with engine.awake():
