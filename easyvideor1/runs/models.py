@@ -12,9 +12,9 @@ from transformers import PreTrainedModel
 from easyvideor1.config import RunConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.model.families import vision_tower
-from easyvideor1.model.load import load_model
 from easyvideor1.model.weights import copy_weights
 from easyvideor1.rollout.hf import HFEngine
+from easyvideor1.runs.starting_model import load_model
 from easyvideor1.training import checkpoint, shared_prefix
 from easyvideor1.training.forward import PackForward
 from easyvideor1.training.policy import Policy

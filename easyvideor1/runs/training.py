@@ -25,7 +25,6 @@ from easyvideor1.runs.models import load_models
 from easyvideor1.runs.parts import Parts, need_extras, opened
 from easyvideor1.runs.resume import check_same_run
 from easyvideor1.runs.samples import load_samples
-from easyvideor1.runs.starting_model import load_model
 from easyvideor1.runs.trajectories import load_trajectories
 from easyvideor1.seeds import mix_seed
 from easyvideor1.training import checkpoint
