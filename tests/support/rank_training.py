@@ -120,7 +120,7 @@ def of_layouts(ranks: Ranks) -> dict[str, Updated]:
 
 def all_updates(ranks: Ranks | None = None) -> dict[str, Updated]:
     if ranks is None:
-        with joined(timeout_s=60) as ranks:
+        with joined(timeout_s=300) as ranks:
             return all_updates(ranks)
     return of_all_pairs(ranks) | of_packs(ranks) | of_families(ranks) | of_layouts(ranks)
 
@@ -174,7 +174,7 @@ def run(name: str, out: Path, ranks: Ranks) -> Ran:
 
 def all_runs(folder: Path, ranks: Ranks | None = None) -> dict[str, Ran]:
     if ranks is None:
-        with joined(timeout_s=60) as ranks:
+        with joined(timeout_s=300) as ranks:
             return all_runs(folder, ranks)
     return {name: run(name, folder / str(number), ranks) for number, name in enumerate(RUNS)}
 
@@ -182,7 +182,7 @@ def all_runs(folder: Path, ranks: Ranks | None = None) -> dict[str, Ran]:
 def resumed(folder: Path, ranks: Ranks | None = None) -> dict[str, torch.Tensor]:
     """The weights after a run of two steps that was left after the first, if `folder` holds one."""
     if ranks is None:
-        with joined(timeout_s=60) as ranks:
+        with joined(timeout_s=300) as ranks:
             return resumed(folder, ranks)
     for steps in (1, 2):
         config = made_config(folder, "train.steps=2")
