@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from easyvideor1.config import RunConfig
+from easyvideor1.errors import UsageError
 from easyvideor1.model.weights import checkpoint_tensors
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.rollout.vllm.colocated import colocated_engine
+from easyvideor1.runs.models import Models
 from easyvideor1.runs.parts import Parts
 from easyvideor1.runs.starting_model import load_model, model_files, trained_model
 from easyvideor1.training.agreement import AgreeingEngine, mean_gap_limit
@@ -32,12 +34,21 @@ def engine_alone(config: RunConfig, parts: Parts) -> Iterator[Engine]:
 
 
 @contextmanager
-def engine_of_policy(config: RunConfig, parts: Parts, policy: Policy) -> Iterator[Engine]:
-    """An engine that samples from a policy in training; one with weights of its own is compared with it."""
+def engine_of_policy(config: RunConfig, parts: Parts, policy: Policy, models: Models) -> Iterator[Engine]:
+    """An engine that samples from a policy in training; one with weights of its own is compared with it.
+
+    Raises:
+        UsageError: vLLM is asked for in a run of several ranks.
+    """
     rollout, model = config.rollout, policy.model
     if rollout.engine == "hf":
-        yield HFEngine(model, parts.encoder, tokens_per_batch=rollout.tokens_per_batch, tower=policy.tower)
+        yield models.engine(policy, parts.encoder, tokens_per_batch=rollout.tokens_per_batch)
         return
+    if policy.ranks.size > 1:
+        raise UsageError(
+            f"rollout.engine={rollout.engine} works in a run of one process, this one has {policy.ranks.size} ranks; "
+            "use rollout.engine=hf"
+        )
     with _vllm_engine(config, parts) as engine:
         yield AgreeingEngine(
             engine,
@@ -51,4 +62,6 @@ def engine_of_policy(config: RunConfig, parts: Parts, policy: Policy) -> Iterato
 
 @contextmanager
 def _vllm_engine(config: RunConfig, parts: Parts) -> Iterator[Any]:
+    if config.rollout.engine == "vllm_server":
+        raise UsageError("rollout.engine=vllm_server is not there yet; use rollout.engine=vllm")
     yield colocated_engine(config, parts.encoder, folder=model_files(config.model.path))
