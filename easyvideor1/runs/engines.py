@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import yaml
 
 from easyvideor1.config import RunConfig
+from easyvideor1.config_tree import to_tree
 from easyvideor1.errors import UsageError
 from easyvideor1.model.weights import checkpoint_tensors
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.rollout.vllm.colocated import colocated_engine
+from easyvideor1.rollout.vllm.launch import started_servers
+from easyvideor1.rollout.vllm.servers import ServersEngine
 from easyvideor1.runs.models import Models
 from easyvideor1.runs.parts import Parts
 from easyvideor1.runs.starting_model import load_model, model_files, trained_model
@@ -61,7 +67,27 @@ def engine_of_policy(config: RunConfig, parts: Parts, policy: Policy, models: Mo
 
 
 @contextmanager
-def _vllm_engine(config: RunConfig, parts: Parts) -> Iterator[Any]:
-    if config.rollout.engine == "vllm_server":
-        raise UsageError("rollout.engine=vllm_server is not there yet; use rollout.engine=vllm")
-    yield colocated_engine(config, parts.encoder, folder=model_files(config.model.path))
+def _vllm_engine(config: RunConfig, parts: Parts) -> Iterator[Engine]:
+    model = model_files(config.model.path)
+    if config.rollout.engine == "vllm":
+        yield colocated_engine(config, parts.encoder, folder=model)
+        return
+    vllm, out = config.rollout.vllm, Path(config.out)
+    with ExitStack() as stack:
+        addresses: Sequence[str] = vllm.servers
+        if vllm.start_servers:
+            recipe = out / "servers" / "recipe.yaml"
+            recipe.parent.mkdir(parents=True, exist_ok=True)
+            recipe.write_text(yaml.safe_dump(to_tree(config), sort_keys=False))
+            addresses = stack.enter_context(
+                started_servers(vllm.start_servers, recipe=recipe, model=model, logs=recipe.parent)
+            )
+        weights = Path(vllm.weights_dir) if vllm.weights_dir else out / "weights"
+        stack.callback(shutil.rmtree, weights, ignore_errors=True)  # a copy of what the checkpoints hold
+        yield ServersEngine(
+            addresses,
+            weights_dir=weights.resolve(),
+            tokens_per_batch=config.rollout.tokens_per_batch,
+            deadline_s=vllm.deadline_s,
+            retries=vllm.retries,
+        )

@@ -19,6 +19,7 @@ from easyvideor1.errors import RunError, UsageError
 from easyvideor1.model.families import POSITIONS_PER_S, family
 from easyvideor1.rollout.vllm.contract import Answer, Asked, Kind
 from easyvideor1.rollout.vllm.media import GRIDS, PIXELS, Item, Reading, items
+from easyvideor1.rollout.vllm.weight_files import read_weights
 from easyvideor1.types import Clip, Example, MediaPlan
 
 log = logging.getLogger(__name__)
@@ -169,10 +170,17 @@ class VLLMCore:
         Raises:
             RunError: vLLM did not take them over.
         """
-        self._reload(weights_iterator=iter(tensors), is_checkpoint_format=True)
+        try:
+            what = {"weights_iterator": iter(tensors), "is_checkpoint_format": True}
+            self._engine.collective_rpc("reload_weights", kwargs=what)
+            self._engine.collective_rpc(_renew_tied_head)
+        except Exception as error:
+            raise RunError(f"vLLM did not take over the weights: {type(error).__name__}: {error}") from error
+        self.reset_caches()
 
     def load_folder(self, path: str) -> None:
-        self._reload(weights_path=path)
+        # vLLM's own loading from a path would look for the processor's files there from then on.
+        self.load(read_weights(Path(path)))
 
     def reset_caches(self) -> None:
         """Forget keys, values and vision features of the weights before: all three caches, or old ones are used.
@@ -196,14 +204,6 @@ class VLLMCore:
             torch.cuda.empty_cache()
             self._engine.wake_up(["weights"])
             self._engine.wake_up(["kv_cache"])
-
-    def _reload(self, **what: Any) -> None:
-        try:
-            self._engine.collective_rpc("reload_weights", kwargs=what)
-            self._engine.collective_rpc(_renew_tied_head)
-        except Exception as error:
-            raise RunError(f"vLLM did not take over the weights: {type(error).__name__}: {error}") from error
-        self.reset_caches()
 
     def _positions(self, prepared: Mapping[str, Any]) -> np.ndarray:
         """What vLLM's model gives for the tokens of a prompt, by the very function that its runner calls."""
