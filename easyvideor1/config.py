@@ -390,6 +390,9 @@ class TrainConfig:
             )
 
 
+TrackerName = Literal["tensorboard", "wandb", "trackio", "swanlab"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """Everything that decides a run; written, resolved, beside its metrics."""
@@ -416,9 +419,15 @@ class RunConfig:
     """AdamW and the learning rate."""
     train: TrainConfig
     """The steps of the run."""
+    trackers: tuple[TrackerName, ...] = ()
+    """Where metrics go beside metrics.jsonl; each takes its server, key and mode from its own settings."""
+    project: str = "easyvideor1"
+    """Name under which trackers file the run."""
 
     def __post_init__(self) -> None:
-        check_text("", self, "out")
+        check_text("", self, "out", "project")
+        if len(set(self.trackers)) < len(self.trackers):
+            raise UsageError(f"trackers: one stands twice in {list(self.trackers)}; name each once")
         check_range("", self, low=0, names=("seed",))
 
 
@@ -437,6 +446,8 @@ class Settings:
     offline: OfflineConfig = field(default_factory=OfflineConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     train: TrainConfig | None = None
+    trackers: tuple[TrackerName, ...] = ()
+    project: str = "easyvideor1"
 
 
 def load_config(recipe: str | Path, overrides: Sequence[str] = ()) -> RunConfig:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.fit import fitting_algorithm
 from easyvideor1.config import RunConfig
+from easyvideor1.config_tree import to_tree
 from easyvideor1.errors import DataError, EasyVideoError
 from easyvideor1.evals.validation import validate
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.log import logged_to
+from easyvideor1.records.trackers import Trackers, tracked
 from easyvideor1.report.page import write_report
 from easyvideor1.report.terminal import open_progress
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.hf import HFEngine
+from easyvideor1.runs.looks import look_at_places
 from easyvideor1.runs.parts import Parts, need_extras, opened
 from easyvideor1.runs.resume import check_same_run
 from easyvideor1.runs.samples import load_samples
@@ -62,13 +65,18 @@ def train(config: RunConfig) -> TrainedRun:
     with folder.claimed(), logged_to(folder.log):
         if checkpoint.list_checkpoints(folder.checkpoints):
             check_same_run(config, before=folder.config)
-        with opened(config) as parts:
-            state = _train(config, folder, algorithm=algorithm, parts=parts)
+        look_at_places(config)
+        with _tracked(config, folder) as trackers, opened(config) as parts:
+            state = _train(config, folder, algorithm=algorithm, parts=parts, trackers=trackers)
     best = state.best_accuracy_frac
     return TrainedRun(out=folder.path, step=state.step, best_accuracy_frac=best if best >= 0 else None)
 
 
-def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts: Parts) -> RunState:
+def _tracked(config: RunConfig, folder: RunFolder) -> AbstractContextManager[Trackers]:
+    return tracked(config.trackers, folder=folder.path, project=config.project, config=to_tree(config))
+
+
+def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts: Parts, trackers: Trackers) -> RunState:
     on_bad = folder.note_bad if config.data.on_bad_sample == "skip" else None
     samples, questions = load_samples(config, parts, on_bad=on_bad)
     folder.write_start(config)
@@ -107,6 +115,7 @@ def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts:
             evaluate=evaluate if questions else None,
             progress=progress,
             offline=load_trajectories(config, samples, parts.encoder),
+            track=trackers.log,
         )
         return trainer.run()
 

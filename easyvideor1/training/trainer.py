@@ -13,7 +13,7 @@ from easyvideor1.data.prepare import Preparer
 from easyvideor1.model.weights import checkpoint_tensors
 from easyvideor1.records.choice import greedy_accuracies
 from easyvideor1.records.folder import RunFolder
-from easyvideor1.records.metrics import MetricsLog
+from easyvideor1.records.metrics import MetricsLog, Track
 from easyvideor1.records.progress import Progress
 from easyvideor1.records.responses import ValidationLog
 from easyvideor1.records.rollouts import RolloutLog
@@ -55,19 +55,21 @@ class Trainer:
         evaluate: Evaluate | None,
         progress: Progress,
         offline: OfflineTrajectories | None = None,
+        track: Track = lambda step, values: None,
     ) -> None:
         """
         Args:
             samples: the training samples, all checked.
             evaluate: None: no validation.
             offline: trajectories to mix into the groups.
+            track: is told all metrics.
         """
         self._config, self._algorithm = config, algorithm
         self._engine, self._policy = engine, policy
         self._evaluate, self._progress = evaluate, progress
         self._folder = RunFolder(config.out)
         self._checkpoints = self._folder.path / "checkpoints"
-        self._metrics = MetricsLog(self._folder.metrics)
+        self._metrics = MetricsLog(self._folder.metrics, track=track)
         self._validation = ValidationLog(self._folder.validation)
         self._rollouts = RolloutLog(self._folder.rollouts)
         self._watch = Stopwatch()
