@@ -116,6 +116,7 @@ def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts:
             progress=progress,
             offline=load_trajectories(config, samples, parts.encoder),
             track=trackers.log,
+            read=parts.encoder.as_read,
         )
         return trainer.run()
 

@@ -21,6 +21,8 @@ from easyvideor1.seeds import mix_seed
 from easyvideor1.types import Example, Group, Rollout, Sample, Score, Scorer, StopReason
 
 EXAMPLES_IN_ERRORS = 3
+Tell = Callable[[str, int, int], None]
+"""Takes what is counted, how many are done, and of how many."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,9 +74,11 @@ class Collector:
         offline: OfflineTrajectories | None,
         watch: Stopwatch,
         note_bad: Callable[[DataError], None],
+        tell: Tell = lambda what, done, total: None,
     ) -> None:
         """
         Args:
+            tell: is told how far a step is.
             samples: the training samples, all checked.
             offline: trajectories to mix in; needed where `offline.enable` is set.
             note_bad: is told every sample that was skipped.
@@ -87,6 +91,7 @@ class Collector:
         self._strata = strata(samples, config.data)
         self._engine, self._score, self._algorithm = engine, score, algorithm
         self._offline, self._watch, self._note_bad = offline, watch, note_bad
+        self._tell = tell
         self._n = config.rollout.n if algorithm.needs_policy_rollouts else 1
         self._num_tokens = 0
 
@@ -149,6 +154,7 @@ class Collector:
             cursor += 1
             try:
                 examples[cursor - 1] = self._example(self._samples[index])
+                self._tell("samples prepared", len(examples), count)
             except DataError as error:
                 if self._config.data.on_bad_sample == "error":
                     raise
@@ -180,9 +186,11 @@ class Collector:
                 wanted[number, True] = Request(example=example, sampling=self._greedy_sampling(), seed=seed)
         found: dict[tuple[int, bool], Scored] = {}
         keys = list(wanted)
+        num_sequences = sum(request.sampling.n for request in wanted.values())
         for request, scored in ask(wanted.values(), engine=self._engine, score=self._score, timed=self._watch.part):
             _check_version(scored.rollouts, version, sample_id=examples[keys[request][0]].sample.id)
             found[keys[request]] = scored
+            self._tell("sequences done", sum(len(item.rollouts) for item in found.values()), num_sequences)
         self._num_tokens += sum(len(rollout.token_ids) for item in found.values() for rollout in item.rollouts)
         empty = Scored(rollouts=(), scores=())
         groups = [_group(example, found.get((number, False), empty)) for number, example in enumerate(examples)]

@@ -29,7 +29,7 @@ from easyvideor1.training.pack import PackForm
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.shared_prefix import pack_form
 from easyvideor1.training.stopping import watch_trend
-from easyvideor1.types import Group, Sample, ScoredResponse, Scorer
+from easyvideor1.types import Group, Prompt, Sample, ScoredResponse, Scorer
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +56,7 @@ class Trainer:
         progress: Progress,
         offline: OfflineTrajectories | None = None,
         track: Track = lambda step, values: None,
+        read: Callable[[Prompt], str] = lambda prompt: prompt.text,
     ) -> None:
         """
         Args:
@@ -63,6 +64,7 @@ class Trainer:
             evaluate: None: no validation.
             offline: trajectories to mix into the groups.
             track: is told all metrics.
+            read: a prompt as the model reads it, for people.
         """
         self._config, self._algorithm = config, algorithm
         self._engine, self._policy = engine, policy
@@ -71,7 +73,7 @@ class Trainer:
         self._checkpoints = self._folder.path / "checkpoints"
         self._metrics = MetricsLog(self._folder.metrics, track=track)
         self._validation = ValidationLog(self._folder.validation)
-        self._rollouts = RolloutLog(self._folder.rollouts)
+        self._rollouts = RolloutLog(self._folder.rollouts, read=read)
         self._watch = Stopwatch()
         self._collector = Collector(
             config,
@@ -83,6 +85,7 @@ class Trainer:
             offline=offline,
             watch=self._watch,
             note_bad=self._folder.note_bad,
+            tell=progress.inside,
         )
         if config.train.shared_prefix and self._pack_form != "shared":
             log.warning(
