@@ -394,6 +394,25 @@ TrackerName = Literal["tensorboard", "wandb", "trackio", "swanlab"]
 
 
 @dataclass(frozen=True, kw_only=True)
+class ParallelConfig:
+    """How several processes (ranks) train together; without a launcher there is one, and none of this counts."""
+
+    shard: Literal["full", "hybrid", "none"] = "full"
+    """What a rank holds of the weights, their gradients and the optimizer's numbers: a part, the other parts being with
+    all other ranks (full) or with those of the same machine (hybrid); or everything (none)."""
+    cpu_offload: bool = False
+    """Keep that part in main memory while it is not computed with: slower, for small GPUs."""
+    compile: bool = False
+    """Compile the layers with torch.compile: the first steps take minutes, the others less time."""
+    timeout_s: float = 1800.0
+    """Time a rank waits for the others before the run ends with an error; longer than decoding and sampling may differ
+    between ranks."""
+
+    def __post_init__(self) -> None:
+        check_positive("parallel", self, "timeout_s")
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """Everything that decides a run; written, resolved, beside its metrics."""
 
@@ -423,6 +442,8 @@ class RunConfig:
     """Where metrics go beside metrics.jsonl; each takes its server, key and mode from its own settings."""
     project: str = "easyvideor1"
     """Name under which trackers file the run."""
+    parallel: ParallelConfig = field(default_factory=ParallelConfig)
+    """How several processes train together."""
 
     def __post_init__(self) -> None:
         check_text("", self, "out", "project")
@@ -448,6 +469,7 @@ class Settings:
     train: TrainConfig | None = None
     trackers: tuple[TrackerName, ...] = ()
     project: str = "easyvideor1"
+    parallel: ParallelConfig = field(default_factory=ParallelConfig)
 
 
 def load_config(recipe: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
