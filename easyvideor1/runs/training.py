@@ -28,6 +28,7 @@ from easyvideor1.runs.models import load_models
 from easyvideor1.runs.parts import Parts, need_extras, opened
 from easyvideor1.runs.resume import check_same_run
 from easyvideor1.runs.samples import load_samples
+from easyvideor1.runs.starting_model import check_same_start
 from easyvideor1.runs.trajectories import load_trajectories
 from easyvideor1.seeds import mix_seed
 from easyvideor1.training import checkpoint
@@ -99,6 +100,7 @@ def _train(
     samples, questions = _samples(config, folder, parts, ranks)
     with ranks.agree("start"):
         if ranks.is_first:
+            check_same_start(config.model.path, folder.path / "start.json")
             folder.write_start(config)
     found = checkpoint.list_checkpoints(folder.checkpoints)
     with ranks.agree("model"):

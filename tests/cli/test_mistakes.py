@@ -227,6 +227,18 @@ def test_weights_that_are_missing_or_damaged_are_named(
     assert re.search(r"model\.path=model: the model cannot be read: .*is the folder complete", capsys.readouterr().err)
 
 
+def test_a_recipe_without_mistakes_runs_and_its_trackers_have_its_metrics(place: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    assert main(["train", "recipe.yaml", "trackers=[tensorboard]"]) == 0
+    found = accumulator.EventAccumulator(str(place / "run" / "tensorboard"))
+    found.Reload()
+    lines = [json.loads(line) for line in (place / "run" / "metrics.jsonl").read_text().splitlines()]
+    values = [(line["step"], line["reward/mean"]) for line in lines if "reward/mean" in line]
+    assert [(event.step, pytest.approx(event.value)) for event in found.Scalars("reward/mean")] == values
+    assert main(["export", "run", "--out", "model"]) == 0
+    assert main(["ask", "run", "text.mp4", "What?"]) == 1  # the model is found, the video is none
+
+
 def test_there_are_many() -> None:
     assert len(MISTAKES) == len({mistake[0] for mistake in MISTAKES}) >= 60
 
