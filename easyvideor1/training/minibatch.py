@@ -46,7 +46,7 @@ def minibatches(
     tokens_per_pack: int,
     form: PackForm,
     max_response_tokens: int,
-    share: Share,
+    share: Share | None = None,
 ) -> list[Minibatch]:
     """The groups of a step dealt evenly to its optimizer steps, in order; too few groups make fewer steps. The work of
     an optimizer step is dealt to the ranks by its cost.
@@ -54,6 +54,7 @@ def minibatches(
     Args:
         groups: of all ranks, with advantages and weights.
         media: index of a group -> its media; asked only for groups that this rank computes.
+        share: what this rank computes; None: everything.
 
     Raises:
         UsageError: a prompt with a single response is over `tokens_per_pack`.
@@ -64,7 +65,7 @@ def minibatches(
     for start, end in itertools.pairwise(edges):
         part = groups[start:end]
         chosen = [learning_rollouts(group, algorithm) for group in part]
-        own = share.of(part, chosen, form=form)
+        own = chosen if share is None else share.of(part, chosen, form=form)
         made.append(
             Minibatch(
                 batch=pack_groups(part, tokens_per_pack=tokens_per_pack, form=form, chosen=own),
