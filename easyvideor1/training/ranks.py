@@ -193,7 +193,9 @@ def joined(*, timeout_s: float) -> Iterator[Ranks]:
         seen = first.gather(rank, of="start-up")
         ones = torch.ones(1, device=device)
         try:
-            dist.all_reduce(ones, async_op=True).wait(start)
+            work = dist.all_reduce(ones, async_op=True)
+            assert work is not None
+            work.wait(start)
         except RuntimeError as error:
             raise RunError(
                 f"rank {rank}: the ranks found each other, but could not add up a number on {device} within "
