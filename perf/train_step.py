@@ -14,6 +14,7 @@ per group: with pixels each time, and with what the tower saw once. The last lin
 from __future__ import annotations
 
 import argparse
+import copy
 import itertools
 import json
 import platform
@@ -174,7 +175,7 @@ class FrozenStep:
             optimizer=optimizer,
             total_steps=1,
             temperature=1.0,
-            reference=reference_of(model),
+            reference=reference_of(model, base=lambda: copy.deepcopy(model)),
         )
         self._examples = [
             Example(prompt=group.prompt, clips=(), features=dict(features))

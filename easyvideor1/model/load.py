@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from transformers import AutoModelForImageTextToText, PreTrainedModel
 
@@ -10,10 +12,15 @@ from easyvideor1.model import lora
 from easyvideor1.model.families import vision_tower
 
 
-def load_model(config: ModelConfig) -> PreTrainedModel:
-    """The configured model, with its adapters, frozen parts and activation checkpointing."""
+def load_model(config: ModelConfig, *, weights: Path | None = None) -> PreTrainedModel:
+    """The configured model, with its adapters, frozen parts and activation checkpointing.
+
+    Args:
+        weights: folder of a model of the same shape whose weights to take, such as that of a checkpoint; None: those
+            of `config.path`.
+    """
     model = AutoModelForImageTextToText.from_pretrained(
-        config.path, dtype=getattr(torch, config.dtype), local_files_only=True
+        weights or config.path, dtype=getattr(torch, config.dtype), local_files_only=True
     )
     model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))  # type: ignore[arg-type]
     if config.freeze_vision_tower:

@@ -7,13 +7,14 @@ import shutil
 from pathlib import Path
 
 import transformers
+from transformers import PreTrainedModel
 
-from easyvideor1.config import load_config
-from easyvideor1.errors import UsageError
+from easyvideor1.config import ModelConfig, load_config
+from easyvideor1.errors import RunError, UsageError
 from easyvideor1.model import lora
 from easyvideor1.model.load import load_model
 from easyvideor1.records.folder import RunFolder
-from easyvideor1.training import checkpoint
+from easyvideor1.training import checkpoint, manifest, shelf
 
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "*.pt", "*.pth", "*.gguf")
 """Files of the base model that the trained one replaces."""
@@ -30,6 +31,7 @@ def export(path: Path, out: Path) -> str:
         Which step of which run it is, in words.
 
     Raises:
+        RunError: the checkpoint is damaged.
         UsageError: no checkpoint there, a base model that is gone, or a target that is not empty.
     """
     folder = find_checkpoint(path)
@@ -41,19 +43,30 @@ def export(path: Path, out: Path) -> str:
             f"{folder}: the run began with model.path = {config.model.path}, which is not a folder here; "
             "its tokenizer is needed: put it back, or start this command where the training was started"
         )
-    transformers.logging.disable_progress_bar()
-    model = load_model(config.model)
-    checkpoint.load_weights(folder, model=model)
-    if lora.has_adapters(model):
-        lora.merge_adapters(model)
+    fault = manifest.fault_of(folder)
+    if fault is not None:
+        raise RunError(f"{folder}: this checkpoint is damaged: {fault}; name another one of {folder.parent}")
     draft = out.with_name(f".{out.name}.tmp")
     shutil.rmtree(draft, ignore_errors=True)
     shutil.copytree(config.model.path, draft, ignore=shutil.ignore_patterns(*WEIGHTS, ".*"))
-    model.save_pretrained(draft)
+    weights = checkpoint.weights_folder(folder)
+    if weights is None:
+        _merged(config.model, folder).save_pretrained(draft)
+    else:  # they are stored as they are exported
+        shutil.copytree(weights, draft, dirs_exist_ok=True)
     if out.exists():
         out.rmdir()
     draft.rename(out)
     return f"step {checkpoint.load_state(folder).step} of {config.out}"
+
+
+def _merged(config: ModelConfig, folder: Path) -> PreTrainedModel:
+    """The base model with the adapters of a checkpoint added into its weights."""
+    transformers.logging.disable_progress_bar()
+    model = load_model(config)
+    lora.load_adapters(model, folder)
+    lora.merge_adapters(model)
+    return model
 
 
 def find_checkpoint(path: Path) -> Path:
@@ -62,10 +75,10 @@ def find_checkpoint(path: Path) -> Path:
     Raises:
         UsageError: there is none.
     """
-    if (path / "state.json").exists():
+    if (path / checkpoint.STATE).exists():
         return path
-    best = path / "checkpoints" / "best"
-    found = [*checkpoint.list_checkpoints(path / "checkpoints"), *([best] if best.exists() else [])]
+    best = path / "checkpoints" / shelf.BEST
+    found = [*shelf.list_checkpoints(path / "checkpoints"), *([best] if best.exists() else [])]
     if not found:
         raise UsageError(f"{path}: neither a checkpoint nor the folder of a run with one")
     return found[-1]

@@ -7,11 +7,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from transformers import PreTrainedModel
+
 from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.fit import fitting_algorithm
 from easyvideor1.config import RunConfig
 from easyvideor1.errors import DataError, EasyVideoError
 from easyvideor1.evals.validation import validate
+from easyvideor1.model import lora
 from easyvideor1.model.load import load_model
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.log import logged_to
@@ -24,7 +27,7 @@ from easyvideor1.runs.resume import check_same_run
 from easyvideor1.runs.samples import load_samples
 from easyvideor1.runs.trajectories import load_trajectories
 from easyvideor1.seeds import mix_seed
-from easyvideor1.training import checkpoint, shared_prefix
+from easyvideor1.training import checkpoint, shared_prefix, shelf
 from easyvideor1.training.checkpoint import RunState
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.reference import reference_of
@@ -60,7 +63,7 @@ def train(config: RunConfig) -> TrainedRun:
     algorithm = fitting_algorithm(config)
     folder = RunFolder(config.out)
     with folder.claimed(), logged_to(folder.log):
-        if checkpoint.list_checkpoints(folder.checkpoints):
+        if shelf.list_checkpoints(folder.checkpoints):
             check_same_run(config, before=folder.config)
         with opened(config) as parts:
             state = _train(config, folder, algorithm=algorithm, parts=parts)
@@ -71,13 +74,14 @@ def train(config: RunConfig) -> TrainedRun:
 def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts: Parts) -> RunState:
     on_bad = folder.note_bad if config.data.on_bad_sample == "skip" else None
     samples, questions = load_samples(config, parts, on_bad=on_bad)
+    found = shelf.newest_whole(folder.checkpoints)
     folder.write_start(config)
-    model = load_model(config.model)
-    shared_prefix.enable(model)
-    reference = reference_of(model) if algorithm.needs_reference else None
-    found = checkpoint.list_checkpoints(folder.checkpoints)
-    if found:
-        checkpoint.load_weights(found[-1], model=model)
+    model = _ready(load_model(config.model, weights=found and checkpoint.weights_folder(found)))
+    if found and lora.has_adapters(model):
+        lora.load_adapters(model, found)
+    reference = None
+    if algorithm.needs_reference:
+        reference = reference_of(model, base=lambda: _ready(load_model(config.model)))
     policy = Policy(
         model,
         algorithm=algorithm,
@@ -89,7 +93,7 @@ def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts:
     progress = open_progress(
         title=folder.path.name,
         total_steps=config.train.steps,
-        start_step=checkpoint.load_state(found[-1]).step if found else 0,
+        start_step=checkpoint.load_state(found).step if found else 0,
     )
 
     def evaluate(engine: Engine) -> list[ScoredResponse]:
@@ -107,8 +111,14 @@ def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts:
             evaluate=evaluate if questions else None,
             progress=progress,
             offline=load_trajectories(config, samples, parts.encoder),
+            resume_from=found,
         )
         return trainer.run()
+
+
+def _ready(model: PreTrainedModel) -> PreTrainedModel:
+    shared_prefix.enable(model)
+    return model
 
 
 def answer_questions(

@@ -1,9 +1,8 @@
-"""The reference model that a KL term measures distance from: a frozen copy, or the base under the LoRA adapters."""
+"""The reference model that a KL term measures distance from: a frozen model, or the base under the LoRA adapters."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -20,11 +19,11 @@ class Reference(Protocol):
         ...
 
 
-class FrozenCopy:
-    """A copy of the model as it is now, for runs that train all weights."""
+class Frozen:
+    """A model of its own that nothing trains, for runs that train all weights."""
 
     def __init__(self, model: Any) -> None:
-        self._model = copy.deepcopy(model).requires_grad_(False).eval()
+        self._model = model.requires_grad_(False).eval()
 
     def logprobs(self, pack: Pack, media: Mapping[int, Media], *, temperature: float) -> torch.Tensor:
         with torch.no_grad():
@@ -42,6 +41,10 @@ class UnderAdapters:
             return response_logprobs(self._model, pack, media, temperature=temperature)[0]
 
 
-def reference_of(model: Any) -> Reference:
-    """The reference of a model before its first update."""
-    return UnderAdapters(model) if lora.has_adapters(model) else FrozenCopy(model)
+def reference_of(model: Any, *, base: Callable[[], Any]) -> Reference:
+    """The reference of a model that trains.
+
+    Args:
+        base: loads the model that the run began with, ready for packs; only where it is no part of `model`.
+    """
+    return UnderAdapters(model) if lora.has_adapters(model) else Frozen(base())

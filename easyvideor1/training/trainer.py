@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.credit import with_credit
@@ -20,8 +21,17 @@ from easyvideor1.records.stopwatch import Stopwatch
 from easyvideor1.records.tally import Tally, response_tally
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.offline import OfflineTrajectories
-from easyvideor1.training import checkpoint
-from easyvideor1.training.checkpoint import RunState
+from easyvideor1.training import shelf
+from easyvideor1.training.checkpoint import (
+    RunState,
+    Saver,
+    best_state,
+    load_optimizer,
+    load_state,
+    num_bytes,
+    require_room,
+    steps_between,
+)
 from easyvideor1.training.collect import Candidate, Collected, Collector
 from easyvideor1.training.minibatch import Minibatch, minibatches
 from easyvideor1.training.pack import PackForm
@@ -39,7 +49,7 @@ LOGGED_GROUPS = 2
 
 
 class Trainer:
-    """One run in its folder. Building it restores the newest checkpoint, if there is one."""
+    """One run in its folder. Building it restores where the run stood."""
 
     def __init__(
         self,
@@ -54,18 +64,27 @@ class Trainer:
         evaluate: Evaluate | None,
         progress: Progress,
         offline: OfflineTrajectories | None = None,
+        resume_from: Path | None = None,
+        is_asked_to_end: Callable[[], bool] = lambda: False,
     ) -> None:
         """
         Args:
             samples: the training samples, all checked.
+            policy: with the weights of `resume_from`.
             evaluate: None: no validation.
             offline: trajectories to mix into the groups.
+            resume_from: checkpoint to go on from, checked; None: the run begins.
+            is_asked_to_end: is asked after every step; where it says so, the run is saved and left.
         """
         self._config, self._algorithm = config, algorithm
         self._engine, self._policy = engine, policy
         self._evaluate, self._progress = evaluate, progress
         self._folder = RunFolder(config.out)
-        self._checkpoints = self._folder.path / "checkpoints"
+        self._saver = Saver(
+            self._folder.checkpoints, keep=config.train.keep_checkpoints, in_background=config.train.save_in_background
+        )
+        self._checkpoint_every = steps_between(config.train.checkpoint_every, num_bytes(policy.model, policy.masters))
+        self._is_asked_to_end = is_asked_to_end
         self._metrics = MetricsLog(self._folder.metrics)
         self._validation = ValidationLog(self._folder.validation)
         self._rollouts = RolloutLog(self._folder.rollouts)
@@ -86,27 +105,34 @@ class Trainer:
                 "this model has linear-attention layers: the prompt of a group is computed once per rollout, side by "
                 "side, and only its video once"
             )
-        self._state = self._restore()
+        self._state = self._restore(resume_from)
+        self._saved_step = -1 if resume_from is None else self._state.step
 
     def run(self) -> RunState:
-        """Train from where the run stands to its last step; returns the final state."""
-        if self._state.step == 0 and self._state.validated_step < 0:
+        """Train from where the run stands to its last step, or until it is asked to end; returns the final state."""
+        require_room(self._folder.checkpoints, num_bytes(self._policy.model, self._policy.masters))
+        if self._is_validation_missing():  # at the start, and where the run was left before it
             self._save(is_best=self._validate())
-        while self._state.step < self._config.train.steps:
+        elif self._saved_step < 0:
+            self._save(is_best=False)
+        while self._state.step < self._config.train.steps and not self._is_asked_to_end():
             self._step()
+        if self._saved_step < self._state.step:
+            self._save(is_best=False)
+        self._saver.close()
         return self._state
 
-    def _restore(self) -> RunState:
-        found = checkpoint.list_checkpoints(self._checkpoints)
-        if not found:
+    def _restore(self, resume_from: Path | None) -> RunState:
+        if resume_from is None:
             state, step = RunState(step=0, cursor=0, validated_step=-1), -1
         else:
-            # The weights were loaded from this checkpoint when the model was built.
-            checkpoint.load_optimizer(found[-1], masters=self._policy.masters, optimizer=self._policy.optimizer)
-            state = checkpoint.load_state(found[-1])
+            load_optimizer(resume_from, masters=self._policy.masters, optimizer=self._policy.optimizer)
+            state = load_state(resume_from)
             step = state.step
-            if state.validated_step == step and state.best_accuracy_frac > checkpoint.best_accuracy(self._checkpoints):
-                checkpoint.mark_best(found[-1])  # the run was killed between the checkpoint and its mark
+            best = best_state(self._folder.checkpoints)
+            marked = -1.0 if best is None else best.best_accuracy_frac
+            if state.validated_step == step and state.best_accuracy_frac > marked:
+                shelf.mark_best(resume_from)  # the run was killed between the checkpoint and its mark
         for log in (self._metrics, self._validation, self._rollouts):
             log.truncate_after(step)
         self._engine.load_weights(checkpoint_tensors(self._policy.model), version=state.step)
@@ -131,8 +157,11 @@ class Trainer:
         self._log(step, values, num_tokens=collected.num_tokens)
         trend = watch_trend(self._state.trend, values, collected.sampled, config=config.train.stop, step=step)
         self._state = replace(self._state, step=step, cursor=collected.cursor, trend=trend)
-        is_best = self._is_due(step, config.train.validate_every) and self._validate()
-        if is_best or self._is_due(step, config.train.checkpoint_every):
+        self._saver.settle(wait=False)
+        if self._is_asked_to_end():
+            return  # whoever ends a run does not wait for a validation: that comes when the run goes on
+        is_best = self._is_validation_missing() and self._validate()
+        if is_best or self._is_due(step, self._checkpoint_every):
             self._save(is_best=is_best)
 
     def _with_credit(self, collected: Collected, tally: Tally) -> list[Group]:
@@ -188,10 +217,14 @@ class Trainer:
     def _is_due(self, step: int, every: int) -> bool:
         return step == self._config.train.steps or (every > 0 and step % every == 0)
 
+    def _is_validation_missing(self) -> bool:
+        step = self._state.step
+        is_due = step == 0 or self._is_due(step, self._config.train.validate_every)
+        return self._evaluate is not None and is_due and self._state.validated_step < step
+
     def _validate(self) -> bool:
         """Answer the validation questions; True where the greedy accuracy is the best of the run so far."""
-        if self._evaluate is None:
-            return False
+        assert self._evaluate is not None
         step = self._state.step
         self._progress.phase("validate")
         self._watch.restart()
@@ -213,14 +246,12 @@ class Trainer:
         self._progress.phase("checkpoint")
         self._watch.restart()
         with self._watch.part("checkpoint"):
-            saved = checkpoint.save(
-                self._checkpoints,
+            self._saver.save(
                 model=self._policy.model,
                 masters=self._policy.masters,
                 optimizer=self._policy.optimizer,
                 state=self._state,
-                keep=self._config.train.keep_checkpoints,
+                is_best=is_best,
             )
-            if is_best:
-                checkpoint.mark_best(saved)
+        self._saved_step = self._state.step
         self._metrics.log(self._state.step, self._watch.only("checkpoint"))

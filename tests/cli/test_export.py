@@ -11,8 +11,8 @@ from easyvideor1.data.encode import Encoder
 from easyvideor1.demo.model import new_model, save, train_tokenizer
 from easyvideor1.model.load import load_model
 from easyvideor1.records.folder import RunFolder
-from easyvideor1.training import checkpoint
-from easyvideor1.training.checkpoint import RunState
+from easyvideor1.training import shelf
+from easyvideor1.training.checkpoint import RunState, Saver
 from easyvideor1.training.masters import MasterWeights
 
 LORA = "model.lora={rank: 2}"
@@ -20,14 +20,13 @@ LORA = "model.lora={rank: 2}"
 
 def save_checkpoint(run, model, *, step):
     masters = MasterWeights(model)
-    return checkpoint.save(
-        run / "checkpoints",
+    Saver(run / "checkpoints", keep=2).save(
         model=model,
         masters=masters,
         optimizer=torch.optim.AdamW(masters.by_name.values()),
         state=RunState(step=step, cursor=0, validated_step=-1),
-        keep=2,
     )
+    return run / "checkpoints" / shelf.name_of(step)
 
 
 @pytest.fixture
@@ -82,7 +81,7 @@ def test_the_exported_model_computes_what_was_trained(make_run, overrides, tmp_p
 
 def test_the_best_checkpoint_comes_before_the_newest(make_run, tmp_path, capsys):
     run, model = make_run()
-    checkpoint.mark_best(run / "checkpoints" / "step-000007")
+    shelf.mark_best(run / "checkpoints" / "step-000007")
     newest = save_checkpoint(run, model, step=9)
     for path, step in ((run, 7), (run / "checkpoints" / "best", 7), (newest, 9)):
         assert main(["export", str(path), "--out", str(tmp_path / f"out-{path.name}")]) == 0

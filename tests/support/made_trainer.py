@@ -14,7 +14,7 @@ from easyvideor1.records.folder import RunFolder
 from easyvideor1.report.terminal import open_progress
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.rollout.offline import OfflineTrajectories
-from easyvideor1.training import checkpoint, shared_prefix
+from easyvideor1.training import checkpoint, shared_prefix, shelf
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.reference import reference_of
 from easyvideor1.training.trainer import Trainer
@@ -81,16 +81,26 @@ def made_config(out, *overrides):
 
 
 def made_trainer(config, *, engine=None, score=low_tokens, bad=(), evaluate=None, offline=None, family="qwen3_vl"):
-    found = checkpoint.list_checkpoints(RunFolder(config.out).checkpoints)
-    model = tiny_model(family).to(getattr(torch, config.model.dtype))
+    found = shelf.newest_whole(RunFolder(config.out).checkpoints)
+    dtype = getattr(torch, config.model.dtype)
+
+    def base():
+        model = tiny_model(family).to(dtype)
+        shared_prefix.enable(model)
+        return model
+
+    model = base()
+    if found and (weights := checkpoint.weights_folder(found)):
+        # In place, because made models have all buffers in their dtype and loaded ones do not.
+        model.load_state_dict(type(model).from_pretrained(weights, dtype=dtype).state_dict())
     preparer = MadePreparer(model, bad)
     if config.model.lora:
         lora.add_adapters(model, config.model.lora)
     shared_prefix.enable(model)
     algorithm = fitting_algorithm(config)
-    reference = reference_of(model) if algorithm.needs_reference else None
-    if found:
-        checkpoint.load_weights(found[-1], model=model)
+    reference = reference_of(model, base=base) if algorithm.needs_reference else None
+    if found and lora.has_adapters(model):
+        lora.load_adapters(model, found)
     policy = Policy(
         model,
         algorithm=algorithm,
@@ -110,6 +120,7 @@ def made_trainer(config, *, engine=None, score=low_tokens, bad=(), evaluate=None
         evaluate=evaluate,
         progress=open_progress(title="test", total_steps=STEPS),
         offline=offline,
+        resume_from=found,
     )
 
 
