@@ -11,7 +11,7 @@ from easyvideor1.data.positions import TEXT as TEXT_TYPE
 from easyvideor1.data.positions import VIDEO as VIDEO_TYPE
 from easyvideor1.data.positions import Run, positions
 from easyvideor1.model.families import family as family_named
-from easyvideor1.training.vision import Features
+from easyvideor1.model.vision import Features
 from easyvideor1.types import Group, Prompt, Rollout, Sample, StopReason
 
 IMAGE, VIDEO, START, END = 90, 91, 92, 93
