@@ -11,7 +11,7 @@ from types import ModuleType
 
 from easyvideor1 import __version__
 from easyvideor1.cli.logs import set_up_logging
-from easyvideor1.errors import EasyVideoError
+from easyvideor1.errors import EasyVideoError, Ended
 
 COMMANDS = {
     "demo": "train a tiny model on made-up video questions, end to end, on a CPU",
@@ -51,7 +51,20 @@ def describe(parser: argparse.ArgumentParser, module: ModuleType) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns 0 done, 1 the checked thing is wrong, 2 wrong usage, 3 a run failed, 130 interrupted."""
+    """Run one command.
+
+    Returns:
+        0 done, 1 the checked thing is wrong, 2 wrong usage, 3 a run failed, 130 interrupted by Ctrl-C, 143 ended by
+        SIGTERM, 129 ended by SIGHUP.
+    """
+    try:
+        return _main(argv)
+    except KeyboardInterrupt:
+        print("interrupted; run the same command again to go on", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _main(argv: Sequence[str] | None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     parser = Parser(prog="easyvideor1", description="Reinforcement learning from verifiable rewards for video.")
     parser.add_argument("--version", action="version", version=f"easyvideor1 {__version__}")
@@ -74,6 +87,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except EasyVideoError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again to go on", file=sys.stderr)
-        return INTERRUPTED
+    except Ended as end:
+        print(end, file=sys.stderr)
+        return end.exit_code
