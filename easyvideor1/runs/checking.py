@@ -18,6 +18,7 @@ from easyvideor1.extras import need
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.runs.gold_doubts import doubtful_golds, doubtful_trajectories
 from easyvideor1.runs.media import media_specs, model_vision
+from easyvideor1.runs.starting_model import model_files
 from easyvideor1.runs.steps import length_check, length_limit, memory_of, row_check, shown_progress, try_judge
 
 DEADLINE_S = 300.0
@@ -130,6 +131,5 @@ def _lengths(settings: Settings) -> LengthCheck:
     from easyvideor1.video.sampling import plan_media
 
     # Every medium was planned in another process before, so that none can hang this one.
-    return length_check(
-        data, Encoder.from_pretrained(settings.model.path), plan_media, limit=_limit(settings), count_all=True
-    )
+    encoder = Encoder.from_pretrained(model_files(settings.model.path))
+    return length_check(data, encoder, plan_media, limit=_limit(settings), count_all=True)

@@ -12,6 +12,7 @@ from easyvideor1.algo.credit import with_credit
 from easyvideor1.config import RunConfig
 from easyvideor1.data.prepare import Preparer
 from easyvideor1.model.weights import checkpoint_tensors
+from easyvideor1.records.choice import greedy_accuracies
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.metrics import MetricsLog
 from easyvideor1.records.progress import Progress
@@ -131,7 +132,8 @@ class Trainer:
             step = state.step
             best = best_state(self._folder.checkpoints)
             marked = -1.0 if best is None else best.best_accuracy_frac
-            if state.validated_step == step and state.best_accuracy_frac > marked:
+            accuracy = greedy_accuracies(self._folder.path).get(step, -1.0)
+            if state.validated_step == step and accuracy >= marked:
                 shelf.mark_best(resume_from)  # the run was killed between the checkpoint and its mark
         for log in (self._metrics, self._validation, self._rollouts):
             log.truncate_after(step)
@@ -236,7 +238,7 @@ class Trainer:
         self._metrics.log(step, values)
         self._progress.step(step, values)
         accuracy = values.get("validation/greedy_accuracy_frac", 0.0)
-        is_best = accuracy > self._state.best_accuracy_frac
+        is_best = accuracy >= self._state.best_accuracy_frac  # of equals the later one has learnt more
         self._state = replace(
             self._state, validated_step=step, best_accuracy_frac=max(accuracy, self._state.best_accuracy_frac)
         )
