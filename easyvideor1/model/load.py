@@ -5,23 +5,41 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForImageTextToText, PreTrainedModel
 
 from easyvideor1.config import ModelConfig
+from easyvideor1.errors import UsageError
 from easyvideor1.model import lora
 from easyvideor1.model.families import vision_tower
 
 
 def load_model(config: ModelConfig, *, weights: Path | None = None) -> PreTrainedModel:
-    """The configured model, with its adapters, frozen parts and activation checkpointing.
+    """The model in a folder of Transformers' layout, prepared as configured.
 
     Args:
         weights: folder of a model of the same shape whose weights to take, such as that of a checkpoint; None: those
             of `config.path`.
+
+    Raises:
+        UsageError: its configuration or weights cannot be read.
     """
-    model = AutoModelForImageTextToText.from_pretrained(
-        weights or config.path, dtype=getattr(torch, config.dtype), local_files_only=True
-    )
+    try:
+        model = AutoModelForImageTextToText.from_pretrained(
+            weights or config.path, dtype=getattr(torch, config.dtype), local_files_only=True
+        )
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        lines = str(error).strip().splitlines()
+        told = lines[0] if lines else type(error).__name__
+        raise UsageError(
+            f"model.path={weights or config.path}: the model cannot be read: {told} (is the folder complete, "
+            "and of a supported family?)"
+        ) from error
+    return prepared(model, config)
+
+
+def prepared(model: PreTrainedModel, config: ModelConfig) -> PreTrainedModel:
+    """A loaded model on its device, with the configured adapters, frozen parts and activation checkpointing."""
     model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))  # type: ignore[arg-type]
     if config.freeze_vision_tower:
         vision_tower(model).requires_grad_(False)

@@ -21,6 +21,7 @@ from easyvideor1.seeds import mix_seed
 from easyvideor1.types import Example, Group, Rollout, Sample, Score, Scorer, StopReason
 
 EXAMPLES_IN_ERRORS = 3
+SHOWN_IDS = 20
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,12 +73,14 @@ class Collector:
         offline: OfflineTrajectories | None,
         watch: Stopwatch,
         note_bad: Callable[[DataError], None],
+        beat: Callable[[str], object] = lambda doing: None,
     ) -> None:
         """
         Args:
             samples: the training samples, all checked.
             offline: trajectories to mix in; needed where `offline.enable` is set.
             note_bad: is told every sample that was skipped.
+            beat: is told of all progress, with what comes next.
         """
         assert offline is not None or not algorithm.needs_offline, "this algorithm learns from offline trajectories"
         if offline is not None and not algorithm.needs_policy_rollouts:
@@ -88,7 +91,7 @@ class Collector:
         self._engine, self._score, self._algorithm = engine, score, algorithm
         self._offline, self._watch, self._note_bad = offline, watch, note_bad
         self._n = config.rollout.n if algorithm.needs_policy_rollouts else 1
-        self._num_tokens = 0
+        self._num_tokens, self._beat = 0, beat
 
     def collect(self, step: int, cursor: int, *, version: int) -> Collected:
         """The groups of a step; with dynamic sampling, groups without signal are dropped and refilled.
@@ -159,6 +162,7 @@ class Collector:
         return examples, cursor
 
     def _example(self, sample: Sample) -> Example:
+        self._beat(f"preparing sample {sample.id}")
         with self._watch.part("process"):
             prompt = self._prepare.prompt(sample)
         with self._watch.part("decode", item=sample.id):
@@ -180,7 +184,11 @@ class Collector:
                 wanted[number, True] = Request(example=example, sampling=self._greedy_sampling(), seed=seed)
         found: dict[tuple[int, bool], Scored] = {}
         keys = list(wanted)
+        ids = [example.sample.id for example in examples]
+        self._beat(f"rollout and reward of step {step}, samples {', '.join(ids[:SHOWN_IDS])}")
         for request, scored in ask(wanted.values(), engine=self._engine, score=self._score, timed=self._watch.part):
+            left = [examples[number].sample.id for number, _ in wanted.keys() - found.keys() - {keys[request]}]
+            self._beat(f"rollout and reward of step {step}, samples {', '.join(left[:SHOWN_IDS]) or '-'}")
             _check_version(scored.rollouts, version, sample_id=examples[keys[request][0]].sample.id)
             found[keys[request]] = scored
         self._num_tokens += sum(len(rollout.token_ids) for item in found.values() for rollout in item.rollouts)

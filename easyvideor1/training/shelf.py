@@ -14,8 +14,8 @@ from easyvideor1.training import manifest
 PREFIX, BEST = "step-", "best"
 DRAFT = ".tmp"
 """End of the names of what is being written or deleted; nobody reads it."""
-DAMAGED = ".damaged"
-"""End of the name of a checkpoint that was set aside; it is deleted once a later one is written."""
+DAMAGED = "damaged-"
+"""Start of the name of a checkpoint that was set aside; it is deleted once a later one is written."""
 _NAME = re.compile(rf"{PREFIX}(\d+)")
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def newest_whole(folder: Path) -> Path | None:
             log.warning("%s: going on from the best checkpoint, which is older", folder)
             return best
         faults.append(f"{best}: {fault}")
-    if faults or any(folder.glob(f"{PREFIX}*{DAMAGED}")):
+    if faults or any(folder.glob(f"{DAMAGED}*")):
         told = "; ".join(faults) or "all were set aside as damaged before"
         raise RunError(
             f"{folder}: no checkpoint of this run is whole ({told}). Put a copy of one back, or start a new run "
@@ -82,7 +82,7 @@ def prune(folder: Path, *, keep: int) -> None:
     """Delete all but the newest `keep` checkpoints, and those that were set aside."""
     for old in list_checkpoints(folder)[:-keep]:
         _remove(old)
-    for damaged in folder.glob(f"*{DAMAGED}"):
+    for damaged in folder.glob(f"{DAMAGED}*"):
         _remove(damaged)
 
 
@@ -96,7 +96,7 @@ def mark_best(checkpoint: Path) -> None:
 
 def set_aside(checkpoint: Path) -> None:
     """Take the name of a checkpoint away, so that nobody takes it for one."""
-    aside = checkpoint.with_name(checkpoint.name + DAMAGED)
+    aside = checkpoint.with_name(DAMAGED + checkpoint.name)
     if aside.exists() or aside.is_symlink():
         _remove(aside)
     checkpoint.rename(aside)

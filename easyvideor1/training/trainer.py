@@ -12,13 +12,14 @@ from easyvideor1.algo.credit import with_credit
 from easyvideor1.config import RunConfig
 from easyvideor1.data.prepare import Preparer
 from easyvideor1.model.weights import checkpoint_tensors
+from easyvideor1.records.choice import greedy_accuracies
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.metrics import MetricsLog
 from easyvideor1.records.progress import Progress
 from easyvideor1.records.responses import ValidationLog
 from easyvideor1.records.rollouts import RolloutLog
 from easyvideor1.records.stopwatch import Stopwatch
-from easyvideor1.records.tally import Tally, response_tally
+from easyvideor1.records.tally import Tally, response_tally, unjudged_frac
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.offline import OfflineTrajectories
 from easyvideor1.training import shelf
@@ -66,6 +67,8 @@ class Trainer:
         offline: OfflineTrajectories | None = None,
         resume_from: Path | None = None,
         is_asked_to_end: Callable[[], bool] = lambda: False,
+        beat: Callable[[str], object] = lambda doing: None,
+        before_scoring: Callable[[], object] = lambda: None,
     ) -> None:
         """
         Args:
@@ -75,6 +78,8 @@ class Trainer:
             offline: trajectories to mix into the groups.
             resume_from: checkpoint to go on from, checked; None: the run begins.
             is_asked_to_end: is asked after every step; where it says so, the run is saved and left.
+            beat: is told of all progress, with what comes next.
+            before_scoring: is called before the responses of each step and each validation are scored.
         """
         self._config, self._algorithm = config, algorithm
         self._engine, self._policy = engine, policy
@@ -84,7 +89,7 @@ class Trainer:
             self._folder.checkpoints, keep=config.train.keep_checkpoints, in_background=config.train.save_in_background
         )
         self._checkpoint_every = steps_between(config.train.checkpoint_every, num_bytes(policy.model, policy.masters))
-        self._is_asked_to_end = is_asked_to_end
+        self._is_asked_to_end, self._beat, self._before_scoring = is_asked_to_end, beat, before_scoring
         self._metrics = MetricsLog(self._folder.metrics)
         self._validation = ValidationLog(self._folder.validation)
         self._rollouts = RolloutLog(self._folder.rollouts)
@@ -99,6 +104,7 @@ class Trainer:
             offline=offline,
             watch=self._watch,
             note_bad=self._folder.note_bad,
+            beat=beat,
         )
         if config.train.shared_prefix and self._pack_form != "shared":
             log.warning(
@@ -130,8 +136,9 @@ class Trainer:
             state = load_state(resume_from)
             step = state.step
             best = best_state(self._folder.checkpoints)
-            marked = -1.0 if best is None else best.best_accuracy_frac
-            if state.validated_step == step and state.best_accuracy_frac > marked:
+            marked = -1.0 if best is None else max(best.best_accuracy_frac, best.best_bound_frac)
+            accuracy = greedy_accuracies(self._folder.path).get(step, -1.0)
+            if state.validated_step == step and accuracy >= max(marked, state.best_accuracy_frac):
                 shelf.mark_best(resume_from)  # the run was killed between the checkpoint and its mark
         for log in (self._metrics, self._validation, self._rollouts):
             log.truncate_after(step)
@@ -143,8 +150,10 @@ class Trainer:
         watch.restart()
         with self._policy.tower.kept():
             self._progress.phase("rollout")
+            self._before_scoring()
             collected = self._collector.collect(step, self._state.cursor, version=step - 1)
             self._progress.phase("update")
+            self._beat(f"update of step {step}")
             tally = collected.tally
             with watch.part("update"):
                 groups = self._with_credit(collected, tally)
@@ -161,7 +170,8 @@ class Trainer:
         if self._is_asked_to_end():
             return  # whoever ends a run does not wait for a validation: that comes when the run goes on
         is_best = self._is_validation_missing() and self._validate()
-        if is_best or self._is_due(step, self._checkpoint_every):
+        # A run that seems broken is not saved over the checkpoints of when it was not.
+        if is_best or (self._is_due(step, self._checkpoint_every) and not trend.dead_steps):
             self._save(is_best=is_best)
 
     def _with_credit(self, collected: Collected, tally: Tally) -> list[Group]:
@@ -227,23 +237,29 @@ class Trainer:
         assert self._evaluate is not None
         step = self._state.step
         self._progress.phase("validate")
+        self._beat(f"validation of step {step}")
+        self._before_scoring()
         self._watch.restart()
         with self._watch.part("validate"):
             answers = self._evaluate(self._engine)
+        self._beat("writing down the validation")
         for answer in answers:
             self._validation.log(step, answer)
         values = response_tally(answers).values() | self._watch.only("validate")
         self._metrics.log(step, values)
         self._progress.step(step, values)
         accuracy = values.get("validation/greedy_accuracy_frac", 0.0)
-        is_best = accuracy > self._state.best_accuracy_frac
-        self._state = replace(
-            self._state, validated_step=step, best_accuracy_frac=max(accuracy, self._state.best_accuracy_frac)
-        )
+        # Of equals the later one has learnt more.
+        is_best = accuracy >= max(self._state.best_accuracy_frac, self._state.best_bound_frac)
+        self._state = replace(self._state, validated_step=step)
+        if is_best:
+            bound = accuracy + unjudged_frac(answers)
+            self._state = replace(self._state, best_accuracy_frac=accuracy, best_bound_frac=bound)
         return is_best
 
     def _save(self, *, is_best: bool) -> None:
         self._progress.phase("checkpoint")
+        self._beat(f"checkpoint of step {self._state.step}")
         self._watch.restart()
         with self._watch.part("checkpoint"):
             self._saver.save(

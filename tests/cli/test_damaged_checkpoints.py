@@ -124,7 +124,7 @@ def test_the_checkpoint_before_a_damaged_one_is_taken(
     assert "checkpoints/step-000002 is damaged and not used: " in logged
     assert numbers(tmp_path / "run") == numbers(whole)
     assert weights(tmp_path / "run", STEPS) == weights(whole, STEPS)
-    assert not list((tmp_path / "run" / "checkpoints").glob("*.damaged"))
+    assert not list((tmp_path / "run" / "checkpoints").glob("damaged-*"))
 
 
 def test_where_no_checkpoint_is_whole_the_run_is_refused_and_nothing_is_lost(

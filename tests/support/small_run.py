@@ -97,9 +97,9 @@ def environment() -> dict[str, str]:
     return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
-def start(*words: str, **options: Any) -> subprocess.Popen[str]:
-    """The command in a process of its own, whose output comes by pipes."""
-    command: Sequence[str] = [sys.executable, "-m", "easyvideor1", *words]
+def start(*words: str, prefix: Sequence[str] = (), **options: Any) -> subprocess.Popen[str]:
+    """The command in a process of its own, whose output comes by pipes; `prefix` are the words before it."""
+    command: Sequence[str] = [*prefix, sys.executable, "-m", "easyvideor1", *words]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment()} | options
     return subprocess.Popen(command, **pipes)
 
