@@ -48,7 +48,7 @@ def watch_trend(
             trend,
             reward=values["reward/mean"],
             accuracy=values["reward/accuracy_frac"],
-            has_gradient=values.get("update/grad_norm", 0.0) > 0.0,
+            is_idle=values.get("update/idle_groups_frac") == 1.0 or values.get("update/grad_norm") == 0.0,
         )
     if config.dead_steps and trend.dead_steps >= config.dead_steps:
         last = step - trend.dead_steps - 1
@@ -80,9 +80,9 @@ def watch_trend(
     return trend
 
 
-def _moved(trend: Trend, *, reward: float, accuracy: float, has_gradient: bool) -> Trend:
+def _moved(trend: Trend, *, reward: float, accuracy: float, is_idle: bool) -> Trend:
     weight = 1.0 / min(trend.num_steps + 1, AVERAGE_OF_STEPS)
-    is_dead = reward == 0.0 and not has_gradient and trend.best_average > 0.0
+    is_dead = reward == 0.0 and is_idle and trend.best_average > 0.0
     average = trend.reward_average + weight * (reward - trend.reward_average)
     return Trend(
         zero_steps=trend.zero_steps + 1 if accuracy == 0.0 else 0,

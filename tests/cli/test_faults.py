@@ -42,9 +42,8 @@ def texts(folder: Path, out: Path, changes: dict[str, Any] | None = None) -> str
 def own_reward(folder: Path, code: str) -> dict[str, Any]:
     """Changes of a recipe whose numerical rows are judged by a function of one's own."""
     path = folder / "own.py"
-    path.write_text(
-        f"import os, subprocess, sys, time\nfrom easyvideor1.types import Score\n\n\ndef judge(sample, text):\n{code}"
-    )
+    head = "import os, subprocess, sys, time\nfrom easyvideor1.types import Score\n\n\ndef judge(sample, text):\n"
+    path.write_text(head + code)
     return {"reward.rewards": {"numerical": f"{path}:judge"}, "reward.workers": 1}
 
 
@@ -79,16 +78,20 @@ def test_a_signal_of_a_scheduler_ends_the_run_after_its_step_and_the_run_goes_on
     assert weights(tmp_path / "run", step + 1) == weights(tmp_path / "whole", step + 1)
 
 
-@pytest.mark.parametrize("after_s", [0.15, 0.6, 1.5])
+@pytest.mark.parametrize("after_s", [0.2, 0.8, 2.0])
 def test_ctrl_c_in_the_first_seconds_is_one_line(folder: Path, tmp_path: Path, after_s: float) -> None:
-    with start("train", texts(folder, tmp_path / "run", {"train.steps": 500})) as process:
-        time.sleep(after_s)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=WAIT_S)
-    if after_s < 0.3 and "site" in errors:
-        pytest.skip("Python itself had not started yet")
+    errors, code = "", 0
+    for _ in range(6):
+        with start("train", texts(folder, tmp_path / "run", {"train.steps": 500})) as process:
+            time.sleep(after_s)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=WAIT_S)
+        code = process.returncode
+        if code != -signal.SIGINT and "runpy" not in errors:
+            break
+        after_s *= 2  # Python itself had not started yet
     assert errors == "interrupted; run the same command again to go on\n"
-    assert process.returncode == 130
+    assert code == 130
 
 
 def test_a_second_run_in_the_same_folder_is_refused_and_changes_nothing(
@@ -228,10 +231,8 @@ def test_validation_that_cannot_be_judged_stops_the_run_before_it_counts(
     assert "run the same command again" in error
     own_reward(tmp_path, "    return Score(value=0.5)\n")
     assert main(["train", path]) == 0
-    assert [r["validation/unscored_frac"] for r in numbers(tmp_path / "run") if "validation/unscored_frac" in r] == [
-        0,
-        0,
-    ]
+    name = "validation/unscored_frac"
+    assert [record[name] for record in numbers(tmp_path / "run") if name in record] == [0, 0]
 
 
 def test_hanging_rewards_cost_a_validation_a_bounded_time(folder: Path, tmp_path: Path) -> None:
@@ -296,11 +297,8 @@ def test_what_a_reward_starts_and_prints_ends_with_it(folder: Path, tmp_path: Pa
 
 def test_a_run_that_does_not_move_ends_with_its_stacks(folder: Path, tmp_path: Path) -> None:
     code = f"    open({str(tmp_path / 'there')!r}, 'w').close()\n    time.sleep(1000)\n"
-    changes = own_reward(tmp_path, code) | {
-        "reward.deadline_s": 900.0,
-        "train.stall_limit_s": 3.0,
-        "data.validation": [],
-    }
+    limits = {"reward.deadline_s": 900.0, "train.stall_limit_s": 3.0, "data.validation": []}
+    changes = own_reward(tmp_path, code) | limits
     with start("train", texts(folder, tmp_path / "run", changes)) as process:
         _, errors = process.communicate(timeout=WAIT_S)
     assert process.returncode == 3
