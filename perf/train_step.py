@@ -14,7 +14,6 @@ per group: with pixels each time, and with what the tower saw once. The last lin
 from __future__ import annotations
 
 import argparse
-import copy
 import itertools
 import json
 import platform
@@ -95,6 +94,7 @@ class Step:
             tokens_per_pack=MOST_TOKENS,
             form="shared",
             max_response_tokens=MAX_TOKENS,
+            share=self.policy.share,
         )
         self.policy.update(works, step=0)
 
@@ -175,7 +175,7 @@ class FrozenStep:
             optimizer=optimizer,
             total_steps=1,
             temperature=1.0,
-            reference=reference_of(model, base=lambda: copy.deepcopy(model)),
+            reference=reference_of(model),
         )
         self._examples = [
             Example(prompt=group.prompt, clips=(), features=dict(features))
@@ -191,6 +191,7 @@ class FrozenStep:
             tokens_per_pack=MOST_TOKENS,
             form="shared",
             max_response_tokens=MAX_TOKENS,
+            share=self._policy.share,
         )
         self._policy.update(works, step=0)
 

@@ -26,5 +26,6 @@ def run(args: argparse.Namespace) -> int:
     with ends_at_once():
         train = easyvideor1.train  # imports torch
     done = train(easyvideor1.load_config(args.recipe, args.words))
-    print(f"report: {done.out / 'report.html'}")
+    if done.is_first:
+        print(f"report: {done.out / 'report.html'}")
     return 0

@@ -56,6 +56,14 @@ class RunFolder:
         self.reserve = self.path / ".reserve"
         """Room for `stopped` on a full disk."""
 
+    def log_of(self, rank: int) -> Path:
+        """The log of a rank; the first writes the one that people read."""
+        return self.path / f"log.{rank}.txt" if rank else self.log
+
+    def stalled_of(self, rank: int) -> Path:
+        """Where a process of the run writes its stacks if it does not move any more."""
+        return self.stalled if rank == 0 else self.path / f"stalled-{rank}.txt"
+
     @contextmanager
     def claimed(self) -> Iterator[None]:
         """Have the folder for this process alone; it is made, or it is empty, or it holds a run.

@@ -29,4 +29,4 @@ def evaluate(config: RunConfig) -> list[ScoredResponse]:
     with opened(config) as parts:
         questions = load_questions(config, parts, on_bad=on_bad)
         engine = HFEngine(load_model(config.model), parts.encoder, tokens_per_batch=config.rollout.tokens_per_batch)
-        return list(answer_questions(questions, config, parts=parts, engine=engine))
+        return answer_questions(questions, config, parts=parts, engine=engine)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from pathlib import Path
+from typing import TypeVar
 
-from transformers import PreTrainedModel
+from rich.console import Console
 
 from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.fit import fitting_algorithm
@@ -16,7 +18,6 @@ from easyvideor1.config import RunConfig
 from easyvideor1.data.check import CheckedData
 from easyvideor1.errors import DataError, EasyVideoError, Ended, RunError
 from easyvideor1.evals.validation import validate
-from easyvideor1.model import lora
 from easyvideor1.records.drafts import REMEDIES, cannot_write
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.log import logged_to
@@ -24,20 +25,18 @@ from easyvideor1.records.watchdog import Watchdog
 from easyvideor1.report.page import write_report
 from easyvideor1.report.terminal import open_progress
 from easyvideor1.rollout.engine import Engine
-from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.runs.ending import Ending, gentle_end
+from easyvideor1.runs.models import load_models
 from easyvideor1.runs.parts import Parts, need_extras, opened
 from easyvideor1.runs.resume import check_same_run
 from easyvideor1.runs.same_data import DataPrints
 from easyvideor1.runs.samples import load_samples
-from easyvideor1.runs.starting_model import load_model
 from easyvideor1.runs.trajectories import load_trajectories
 from easyvideor1.seeds import mix_seed
-from easyvideor1.training import checkpoint, shared_prefix, shelf
+from easyvideor1.training import checkpoint, shelf
 from easyvideor1.training.checkpoint import RunState
-from easyvideor1.training.health import require_finite
 from easyvideor1.training.policy import Policy
-from easyvideor1.training.reference import reference_of
+from easyvideor1.training.ranks import Ranks, joined
 from easyvideor1.training.trainer import Trainer
 from easyvideor1.types import Sample, ScoredResponse
 
@@ -45,6 +44,7 @@ VALIDATION_SEED = 2
 EXAMPLES_IN_ERRORS = 3
 DISK_FAILS = {errno.EFBIG, errno.EIO}
 """Failures to write without a remedy of their own."""
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +57,8 @@ class TrainedRun:
     """Finished steps."""
     best_accuracy_frac: float | None
     """Best greedy validation accuracy; None without validation."""
+    is_first: bool
+    """Whether this process is the one that wrote the folder; False in the others of several ranks."""
 
 
 def train(config: RunConfig) -> TrainedRun:
@@ -73,46 +75,70 @@ def train(config: RunConfig) -> TrainedRun:
     need_extras(config)
     algorithm = fitting_algorithm(config)
     folder = RunFolder(config.out)
-    with gentle_end() as ending, folder.claimed(), logged_to(folder.log), _written(folder):
-        if shelf.list_checkpoints(folder.checkpoints):
-            check_same_run(config, before=folder.config)
+    with gentle_end() as ending, joined(timeout_s=config.parallel.timeout_s) as ranks, ExitStack() as stack:
+        with ranks.agree("folder"):
+            if ranks.is_first:
+                stack.enter_context(folder.claimed())
+        stack.enter_context(logged_to(folder.log_of(ranks.rank)))
+        stack.enter_context(_written(folder))
+        with ranks.agree("configuration"):
+            if shelf.list_checkpoints(folder.checkpoints):
+                check_same_run(config, before=folder.config)
         with opened(config) as parts:
-            state = _train(config, folder, algorithm=algorithm, parts=parts, ending=ending)
+            state = _train(config, folder, algorithm=algorithm, parts=parts, ranks=ranks, ending=ending)
     best = state.best_accuracy_frac
-    return TrainedRun(out=folder.path, step=state.step, best_accuracy_frac=best if best >= 0 else None)
+    return TrainedRun(
+        out=folder.path,
+        step=state.step,
+        best_accuracy_frac=best if best >= 0 else None,
+        is_first=ranks.is_first,
+    )
 
 
-def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts: Parts, ending: Ending) -> RunState:
-    on_bad = folder.note_bad if config.data.on_bad_sample == "skip" else None
-
-    def check(sources: Sequence[CheckedData]) -> None:
-        prints = DataPrints(sources)
-        prints.check_same(sources, folder.data, is_begun=bool(shelf.list_checkpoints(folder.checkpoints)))
-        parts.prepare.check_plan = prints.check_medium
-
-    samples, questions = load_samples(config, parts, on_bad=on_bad, check=check)
-    found = shelf.newest_whole(folder.checkpoints)
-    folder.write_start(config)
-    watchdog = Watchdog(config.train.stall_limit_s, file=folder.stalled, note=folder.note_stopped)
+def _train(
+    config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts: Parts, ranks: Ranks, ending: Ending
+) -> RunState:
+    samples, questions = _samples(config, folder, parts, ranks)
+    found: Path | None = None
+    with ranks.agree("start"):
+        if ranks.is_first:
+            found = shelf.newest_whole(folder.checkpoints)
+            folder.write_start(config)
+    found = ranks.gather(found, of="checkpoint to go on from")[0]
+    watchdog = Watchdog(config.train.stall_limit_s, file=folder.stalled_of(ranks.rank), note=folder.note_stopped)
 
     def evaluate(engine: Engine) -> list[ScoredResponse]:
-        answers = answer_questions(questions or (), config, parts=parts, engine=engine, folder=folder)
-        return list(judged_within(answers, config, num_questions=len(questions or ()), beat=watchdog.beat))
+        return answer_questions(
+            questions or (), config, parts=parts, engine=engine, folder=folder, ranks=ranks, watched=watched
+        )
 
-    with _reported(folder):
-        policy = _policy(config, algorithm, resume_from=found)
+    def watched(answers: Iterable[ScoredResponse], num_questions: int) -> Iterator[ScoredResponse]:
+        return judged_within(answers, config, num_questions=num_questions, beat=watchdog.beat)
+
+    with _reported(folder) if ranks.is_first else nullcontext():
+        with ranks.agree("model"):
+            models = load_models(config, ranks, needs_reference=algorithm.needs_reference, resume_from=found)
+        policy = Policy(
+            models.policy,
+            algorithm=algorithm,
+            optimizer=config.optimizer,
+            total_steps=config.train.steps,
+            temperature=config.rollout.temperature,
+            reference=models.reference,
+            ranks=ranks,
+        )
         progress = open_progress(
             title=folder.path.name,
             total_steps=config.train.steps,
             start_step=checkpoint.load_state(found).step if found else 0,
+            console=None if ranks.is_first else Console(quiet=True),
         )
-        tokens_per_batch = config.rollout.tokens_per_batch
         with progress, watchdog:
             trainer = Trainer(
                 config,
                 samples=samples,
                 prepare=parts.prepare,
-                engine=HFEngine(policy.model, parts.encoder, tokens_per_batch=tokens_per_batch, tower=policy.tower),
+                engine=models.engine(policy, parts.encoder, tokens_per_batch=config.rollout.tokens_per_batch),
                 policy=policy,
                 algorithm=algorithm,
                 score=parts.rewards.score,
@@ -130,50 +156,75 @@ def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts:
     return state
 
 
-def _policy(config: RunConfig, algorithm: Algorithm, *, resume_from: Path | None) -> Policy:
-    """The policy with the weights of a checkpoint, or those that the run begins with."""
-    weights = checkpoint.weights_folder(resume_from) if resume_from else None
-    model = _ready(load_model(config.model, weights=weights))
-    if resume_from and lora.has_adapters(model):
-        lora.load_adapters(model, resume_from)
-    require_finite(model, where=str(resume_from or config.model.path))
-    reference = None
-    if algorithm.needs_reference:
-        reference = reference_of(model, base=lambda: _ready(load_model(config.model)))
-    return Policy(
-        model,
-        algorithm=algorithm,
-        optimizer=config.optimizer,
-        total_steps=config.train.steps,
-        temperature=config.rollout.temperature,
-        reference=reference,
-    )
+def _samples(
+    config: RunConfig, folder: RunFolder, parts: Parts, ranks: Ranks
+) -> tuple[Sequence[Sample], Sequence[Sample] | None]:
+    """The checked samples and questions. The first rank checks first: what it found is remembered for the others."""
+    skips = config.data.on_bad_sample == "skip"
+    found: tuple[Sequence[Sample], Sequence[Sample] | None] | None = None
 
+    def check(sources: Sequence[CheckedData]) -> None:
+        prints = DataPrints(sources)
+        if ranks.is_first:
+            prints.check_same(sources, folder.data, is_begun=bool(shelf.list_checkpoints(folder.checkpoints)))
+        parts.prepare.check_plan = prints.check_medium
 
-def _ready(model: PreTrainedModel) -> PreTrainedModel:
-    shared_prefix.enable(model)
-    return model
+    with ranks.agree("data"):
+        if ranks.is_first:
+            found = load_samples(config, parts, on_bad=folder.note_bad if skips else None, check=check)
+    with ranks.agree("data of the other ranks"):
+        if found is None:
+            found = load_samples(config, parts, on_bad=(lambda error: None) if skips else None, check=check)
+    return found
 
 
 def answer_questions(
-    questions: Sequence[Sample], config: RunConfig, *, parts: Parts, engine: Engine, folder: RunFolder | None = None
-) -> Iterator[ScoredResponse]:
+    questions: Sequence[Sample],
+    config: RunConfig,
+    *,
+    parts: Parts,
+    engine: Engine,
+    folder: RunFolder | None = None,
+    ranks: Ranks | None = None,
+    watched: Callable[[Iterable[ScoredResponse], int], Iterable[ScoredResponse]] = lambda answers, _: answers,
+) -> list[ScoredResponse]:
     """Scored responses to validation questions, as the configuration asks for them.
 
     Args:
         folder: where questions that cannot be asked are noted down; None: nowhere.
+        ranks: that the questions are dealt to; each has the answers of all. None: one process.
+        watched: is given the answers as they come, and the number of questions, and passes the answers on.
     """
-    skips = config.data.on_bad_sample == "skip"
-    return validate(
-        questions,
-        prepare=parts.prepare,
-        on_bad=(folder.note_bad if folder else lambda error: None) if skips else None,
-        engine=engine,
-        score=parts.rewards.score,
-        max_response_tokens=config.rollout.max_response_tokens,
-        num_samples=config.train.validation_samples,
-        seed=mix_seed(config.seed, VALIDATION_SEED),
-    )
+    ranks = ranks or Ranks()
+    bad: list[DataError] = []
+    with ranks.agree("validation"):
+        share = ranks.share(questions)
+        answers = validate(
+            share,
+            prepare=parts.prepare,
+            on_bad=bad.append if config.data.on_bad_sample == "skip" else None,
+            engine=engine,
+            score=parts.rewards.score,
+            max_response_tokens=config.rollout.max_response_tokens,
+            num_samples=config.train.validation_samples,
+            seed=mix_seed(config.seed, VALIDATION_SEED),
+        )
+        own = list(watched(answers, len(share)))
+    all_bad, parts_of_all = zip(*ranks.gather((bad, own), of="validation"), strict=True)
+    for error in chain.from_iterable(all_bad):
+        if folder is not None and ranks.is_first:
+            folder.note_bad(error)
+    return in_turns(parts_of_all, num_each=1 + config.train.validation_samples)
+
+
+def in_turns(parts: Sequence[Sequence[Item]], *, num_each: int) -> list[Item]:
+    """What `Ranks.share` dealt out, with `num_each` results for each of its items, in the order of before.
+
+    >>> in_turns([["a", "a", "c", "c"], ["b", "b"]], num_each=2)
+    ['a', 'a', 'b', 'b', 'c', 'c']
+    """
+    by_item = [[part[i : i + num_each] for i in range(0, len(part), num_each)] for part in parts]
+    return [result for turn in zip_longest(*by_item, fillvalue=()) for item in turn for result in item]
 
 
 def judged_within(

@@ -18,8 +18,9 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from easyvideor1.model import lora
 from easyvideor1.model.weights import checkpoint_tensors
 from easyvideor1.training import manifest, shelf
 from easyvideor1.training.masters import MasterWeights
+from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.stopping import Trend
 from easyvideor1.training.tensor_file import Part, Parts, Written, part_of, whole_of, write_parts
 
@@ -45,6 +47,14 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 Files = list[tuple[str, dict[str, Part]]]
 """(path in the checkpoint, tensors of that file), in order."""
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """Files of whole tensors, whose contents come one after another; for sharded ones that is a collective."""
+
+    files: Files
+    contents: Iterable[torch.Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,12 +78,16 @@ class RunState:
 class Saver:
     """Writes the checkpoints of a run into a folder and keeps the newest `keep` of them, and the best.
 
+    Of several ranks the first writes the weights, which all gather one tensor at a time, and each its part of the
+    optimizer. All must make the same calls.
+
     Args:
         in_background: copy the tensors to main memory and write them while the run goes on.
+        ranks: None: one process.
     """
 
-    def __init__(self, folder: Path, *, keep: int, in_background: bool = False) -> None:
-        self._folder, self._keep = folder, keep
+    def __init__(self, folder: Path, *, keep: int, in_background: bool = False, ranks: Ranks | None = None) -> None:
+        self._folder, self._keep, self._ranks = folder, keep, ranks or Ranks()
         self._in_background = in_background
         self._writing: tuple[RunState, bool, Future[dict[str, Written]]] | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
@@ -93,15 +107,22 @@ class Saver:
             RunError: the disk is too small or fails; older checkpoints are left as they are.
         """
         self.settle()
-        require_room(self._folder, num_bytes(model, masters))
-        files = _files(model, masters, optimizer)
+        draft = _draft(self._folder / shelf.name_of(state.step))
+        with self._ranks.agree("room for a checkpoint"):
+            if self._ranks.is_first:
+                require_room(self._folder, num_bytes(model, masters))
+                shutil.rmtree(draft, ignore_errors=True)
+                (draft / "optimizer").mkdir(parents=True)
+        files = _whole_files(model)
+        part = {f"optimizer/part-{self._ranks.rank:05d}.safetensors": _optimizer_parts(masters, optimizer)}
         if self._in_background:
-            copied = [(name, {key: _copied(part) for key, part in parts.items()}) for name, parts in files]
-            future = self._thread.submit(self._write, copied, model, state)
+            files = _Whole(files.files, [tensor.detach().to("cpu", copy=True) for tensor in files.contents])
+            part = {name: {key: _copied(item) for key, item in parts.items()} for name, parts in part.items()}
+            future = self._thread.submit(self._write, draft, files, part, model, state)
         else:
             future = Future()
             try:
-                future.set_result(self._write(files, model, state))
+                future.set_result(self._write(draft, files, part, model, state))
             except OSError as error:
                 future.set_exception(error)
         self._writing = (state, is_best, future)
@@ -117,42 +138,65 @@ class Saver:
         Raises:
             RunError: it could not be written.
         """
-        if self._writing is None or not (wait or self._writing[2].done()):
+        if self._writing is None:
             return
         state, is_best, future = self._writing
+        if not wait and not all(self._ranks.gather(future.done(), of="written checkpoints")):
+            return
         self._writing = None
         final = self._folder / shelf.name_of(state.step)
-        try:
-            manifest.seal(_draft(final), future.result())
-            shelf.put(_draft(final), final)
-            if is_best:
-                shelf.mark_best(final)
-            shelf.prune(self._folder, keep=self._keep)
-        except OSError as error:
-            shutil.rmtree(_draft(final), ignore_errors=True)
-            raise RunError(
-                f"{self._folder}: the checkpoint of step {state.step} could not be written: {error.strerror}. Earlier "
-                "ones are as they were: make room, then run the same command again"
-            ) from error
+        own: dict[str, Written] = {}
+        with self._ranks.agree("writing a checkpoint"), _told(final):
+            own = future.result()
+        written = {
+            name: item for part in self._ranks.gather(own, of="files of a checkpoint") for name, item in part.items()
+        }
+        with self._ranks.agree("naming a checkpoint"), _told(final):
+            if self._ranks.is_first:
+                manifest.seal(_draft(final), written)
+                shelf.put(_draft(final), final)
+                if is_best:
+                    shelf.mark_best(final)
+                shelf.prune(self._folder, keep=self._keep)
 
     def close(self) -> None:
         """Wait for what is being written."""
         self.settle()
         self._thread.shutdown()
 
-    def _write(self, files: Files, model: PreTrainedModel, state: RunState) -> dict[str, Written]:
-        final = self._folder / shelf.name_of(state.step)
-        draft = _draft(final)
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
-        written = {}
-        for name, parts in files:
-            (draft / name).parent.mkdir(exist_ok=True)
+    def _write(
+        self, draft: Path, files: _Whole, part: dict[str, dict[str, Part]], model: PreTrainedModel, state: RunState
+    ) -> dict[str, Written]:
+        written: dict[str, Written] = {}
+        contents = iter(files.contents)
+        try:
+            if self._ranks.is_first:
+                for name, parts in files.files:
+                    (draft / name).parent.mkdir(exist_ok=True)
+                    whole = {key: replace(item, content=lambda: next(contents)) for key, item in parts.items()}
+                    written[name] = write_parts(draft / name, whole)
+                if not lora.has_adapters(model):
+                    _write_form(model, files.files, draft / "model")
+                (draft / STATE).write_text(json.dumps(asdict(state)), encoding="utf-8")
+        finally:
+            for _ in contents:  # every rank gathers them, also where the first cannot write
+                pass
+        for name, parts in part.items():
             written[name] = write_parts(draft / name, parts)
-        if not lora.has_adapters(model):
-            _write_form(model, files, draft / "model")
-        (draft / STATE).write_text(json.dumps(asdict(state)), encoding="utf-8")
         return written
+
+
+@contextmanager
+def _told(final: Path) -> Iterator[None]:
+    """Turn a failure of the disk into a RunError, and free what was written."""
+    try:
+        yield
+    except OSError as error:
+        shutil.rmtree(_draft(final), ignore_errors=True)
+        raise RunError(
+            f"{final.parent}: the checkpoint {final.name} could not be written: {error.strerror}. Earlier ones are as "
+            "they were: make room, then run the same command again"
+        ) from error
 
 
 def load_state(checkpoint: Path) -> RunState:
@@ -242,32 +286,33 @@ def _draft(final: Path) -> Path:
     return final.with_name(f".{final.name}{shelf.DRAFT}")
 
 
-def _files(model: PreTrainedModel, masters: MasterWeights, optimizer: torch.optim.Optimizer) -> Files:
-    files: Files = []
-    if lora.has_adapters(model):
-        files.append((lora.ADAPTERS, {name: whole_of(tensor) for name, tensor in lora.adapters(model).items()}))
-    else:
-        files += [(f"model/{name}", parts) for name, parts in _weight_files(model)]
-    return [*files, ("optimizer/part-00000.safetensors", _optimizer_parts(masters, optimizer))]
+def _whole_files(model: PreTrainedModel) -> _Whole:
+    """The weights, or the adapters where only they train, in files of a bounded size.
 
-
-def _weight_files(model: PreTrainedModel) -> Iterator[tuple[str, dict[str, Part]]]:
-    """The weights as a checkpoint of the family holds them, in files of a bounded size.
-
-    They are gone through twice, once for their shapes, so that those that have to be made are not all there at once.
+    The weights are gone through twice, once for their shapes, so that those that have to be made are not all there at
+    once.
     """
-    contents = (whole_of(tensor).content() for _, tensor in checkpoint_tensors(model))
+    if lora.has_adapters(model):
+        adapters = lora.adapters(model)
+        parts = {name: whole_of(tensor) for name, tensor in adapters.items()}
+        return _Whole([(lora.ADAPTERS, parts)], (whole_of(tensor).content() for tensor in adapters.values()))
     files: list[dict[str, Part]] = [{}]
     size = 0
     for name, tensor in checkpoint_tensors(model):
-        part = replace(whole_of(tensor), content=lambda: next(contents))
+        part = whole_of(tensor)
         if files[-1] and size + part.num_bytes > FILE_BYTES:
             files.append({})
             size = 0
-        files[-1][name] = part
+        files[-1][name] = replace(part, content=_unmade)
         size += part.num_bytes
-    for number, parts in enumerate(files, start=1):
-        yield "model.safetensors" if len(files) == 1 else f"model-{number:05d}-of-{len(files):05d}.safetensors", parts
+    names = [f"model-{number:05d}-of-{len(files):05d}" for number in range(1, len(files) + 1)]
+    names = names if len(files) > 1 else ["model"]
+    contents = (whole_of(tensor).content() for _, tensor in checkpoint_tensors(model))
+    return _Whole([(f"model/{name}.safetensors", parts) for name, parts in zip(names, files, strict=True)], contents)
+
+
+def _unmade() -> torch.Tensor:
+    raise AssertionError("the content of a whole tensor comes in its turn")
 
 
 def _write_form(model: PreTrainedModel, files: Files, folder: Path) -> None:

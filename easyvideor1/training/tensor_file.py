@@ -121,7 +121,8 @@ class Parts:
             RunError: a file is no safetensors file.
         """
         self._stack = ExitStack()
-        self._places: dict[str, list[tuple[Any, tuple[int, ...] | None]]] = {}
+        self._places: dict[str, dict[tuple[int, ...] | None, Any]] = {}
+        """Name -> where a part begins -> the file that holds it; processes that hold the same wrote the same."""
         for path in paths:
             try:
                 file = self._stack.enter_context(safe_open(path, framework="pt"))
@@ -130,7 +131,7 @@ class Parts:
             offsets = json.loads((file.metadata() or {}).get(OFFSETS, "{}"))
             for name in file.keys():  # noqa: SIM118 - an object of the library, no mapping
                 begin = tuple(offsets[name]) if name in offsets else None
-                self._places.setdefault(name, []).append((file, begin))
+                self._places.setdefault(name, {})[begin] = file
 
     def __enter__(self) -> Self:
         return self
@@ -153,7 +154,7 @@ class Parts:
         local, offsets = _local(tensor)
         begin = offsets or (0,) * local.ndim
         num_read = 0
-        for file, part_begin in self._places.get(name, ()):
+        for part_begin, file in self._places.get(name, {}).items():
             part = file.get_slice(name)
             shape = part.get_shape()
             if len(shape) != local.ndim or (part_begin is None and tuple(shape) != tuple(tensor.shape)):
