@@ -142,7 +142,8 @@ def same_number(answer: Number, gold: Number) -> bool:
     >>> same_number(Number(13, 1, True), Number(12, 1, True))
     False
     """
-    if answer.unit is gold.unit is BARE and not (answer.is_percent or gold.is_percent):
+    is_bare = not (answer.unit.dimension and gold.unit.dimension)
+    if is_bare and not (answer.is_percent or gold.is_percent):
         left, right = answer.num * gold.den, gold.num * answer.den
         if left == right:
             return True
