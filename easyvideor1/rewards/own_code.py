@@ -100,7 +100,7 @@ def _import(path: Path) -> ModuleType:
             raise
         # Whatever the user's file does wrong at import, the remedy is the same: correct the file.
         raise UsageError(
-            f"{_import_failed_at(error, path)}: cannot be imported: {type(error).__name__}: {error}; correct the file there"
+            f"{_import_failed_at(error, path)}: cannot be imported: {type(error).__name__}: {error}; correct the file"
         ) from error
     return module
 
