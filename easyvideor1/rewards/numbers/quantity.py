@@ -76,6 +76,8 @@ def _read(text: str) -> Number | None:
         if not (rest.is_concluded(text, last.start) or rest.is_result(text, first.start, last)):
             return None
         first, found = last, [last]
+    elif len(found) > 1 and rest.is_computation(text, found):
+        return None
     is_silent = rest.is_silent(text)
     if any(
         rest.is_term(text, numeral.end) or not (is_silent or rest.stands(text, numeral.start, numeral.end))
