@@ -7,7 +7,7 @@ pixels are only where a prompt is sampled or computed. What comes out does not d
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -31,6 +31,7 @@ from easyvideor1.types import Example, Group, Prompt, Rollout, Sample, Score, Sc
 EXAMPLES_IN_ERRORS = 3
 Tell = Callable[[str, int, int], None]
 """Takes what is counted, how many are done, and of how many."""
+SHOWN_IDS = 20
 Item = TypeVar("Item")
 
 
@@ -107,6 +108,7 @@ class Collector:
         note_bad: Callable[[DataError], None],
         share: Share,
         tell: Tell = lambda what, done, total: None,
+        beat: Callable[[str], object] = lambda doing: None,
     ) -> None:
         """
         Args:
@@ -115,6 +117,7 @@ class Collector:
             offline: trajectories to mix in; needed where `offline.enable` is set.
             note_bad: is told every sample that was skipped, on every rank.
             share: what of a step is this rank's.
+            beat: is told of all progress, with what comes next.
         """
         assert offline is not None or not algorithm.needs_offline, "this algorithm learns from offline trajectories"
         if offline is not None and not algorithm.needs_policy_rollouts:
@@ -127,7 +130,7 @@ class Collector:
         self._tell = tell
         self._costs, self._ranks = share.costs, share.ranks
         self._n = config.rollout.n if algorithm.needs_policy_rollouts else 1
-        self._num_tokens = 0
+        self._num_tokens, self._beat = 0, beat
 
     def collect(self, step: int, cursor: int, *, version: int) -> Collected:
         """The groups of a step; with dynamic sampling, groups without signal are dropped and refilled.
@@ -226,6 +229,7 @@ class Collector:
         return found | _joined(self._ranks.gather(errors, of="media"))
 
     def _prompt(self, sample: Sample) -> Prompt | DataError:
+        self._beat(f"the prompt of sample {sample.id}")
         try:
             with self._watch.part("process"):
                 return self._prepare.prompt(sample)
@@ -233,6 +237,7 @@ class Collector:
             return error
 
     def _example(self, prompt: Prompt) -> Example:
+        self._beat(f"reading the media of sample {prompt.sample.id}")
         with self._watch.part("decode", item=prompt.sample.id):
             clips = self._prepare.clips(prompt)
         with self._watch.part("process"):
@@ -287,11 +292,13 @@ class Collector:
         found: dict[tuple[int, bool], Scored] = {}
         keys = list(wanted)
         num_sequences = sum(request.sampling.n for request in wanted.values())
+        self._tell_waiting(wanted, usable, step)
         for request, scored in ask(wanted.values(), engine=self._engine, score=self._score, timed=self._watch.part):
             place, _ = keys[request]
             _check_version(scored.rollouts, version, sample_id=usable[place].prompt.sample.id)
             found[keys[request]] = scored
             self._tell("sequences done", sum(len(item.rollouts) for item in found.values()), num_sequences)
+            self._tell_waiting(wanted.keys() - found.keys(), usable, step)
         self._num_tokens += sum(len(rollout.token_ids) for item in found.values() for rollout in item.rollouts)
         empty = Scored(rollouts=(), scores=())
         sampled = {place: found.get((place, False), empty) for place in usable}
@@ -307,6 +314,11 @@ class Collector:
             )
             for place, group in zip(usable, groups, strict=True)
         }
+
+    def _tell_waiting(self, waiting: Iterable[tuple[int, bool]], usable: Mapping[int, Usable], step: int) -> None:
+        ids = list(dict.fromkeys(usable[place].prompt.sample.id for place, _ in waiting))
+        more = f" and {len(ids) - SHOWN_IDS} more" if len(ids) > SHOWN_IDS else ""
+        self._beat(f"rollout and reward of step {step}, samples {', '.join(ids[:SHOWN_IDS]) or '-'}{more}")
 
     def _trajectory(self, sample: Sample, step: int) -> Rollout | None:
         if self._offline is None or not self._config.offline.enable:
