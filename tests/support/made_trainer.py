@@ -2,6 +2,7 @@
 
 import json
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 
@@ -16,7 +17,7 @@ from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.rollout.offline import OfflineTrajectories
 from easyvideor1.training import checkpoint, shared_prefix
 from easyvideor1.training.policy import Policy
-from easyvideor1.training.reference import reference_of
+from easyvideor1.training.reference import FrozenCopy, reference_of
 from easyvideor1.training.trainer import Trainer
 from easyvideor1.types import Example, Rollout, Score, StopReason
 from support.tiny_models import tiny_case, tiny_model
@@ -24,7 +25,7 @@ from support.tiny_models import tiny_case, tiny_model
 NUM_SAMPLES = 6
 STEPS = 4
 END_ID = 7
-ENCODER = SimpleNamespace(end_ids=(END_ID,), pad_id=95, banned_ids=(90, 91, 92, 93), response_text=str)
+ENCODER: Any = SimpleNamespace(end_ids=(END_ID,), pad_id=95, banned_ids=(90, 91, 92, 93), response_text=str)
 
 
 class Killed(BaseException):
@@ -38,7 +39,7 @@ class MadePreparer:
         self.bad = bad
         self.cases = {}
         for index in range(NUM_SAMPLES):
-            media = ({}, {"images": [(1, 4, 4)]}, {"videos": [(2, 4, 4)]})[index % 3]
+            media: dict[str, Any] = ({}, {"images": [(1, 4, 4)]}, {"videos": [(2, 4, 4)]})[index % 3]
             self.cases[str(index)] = tiny_case(model, name=str(index), lengths=[1], text_len=4 + index, **media)
 
     @property
@@ -83,7 +84,7 @@ def made_config(out, *overrides):
 def made_trainer(config, *, engine=None, score=low_tokens, bad=(), evaluate=None, offline=None, family="qwen3_vl"):
     found = checkpoint.list_checkpoints(RunFolder(config.out).checkpoints)
     model = tiny_model(family).to(getattr(torch, config.model.dtype))
-    preparer = MadePreparer(model, bad)
+    preparer: Any = MadePreparer(model, bad)
     if config.model.lora:
         lora.add_adapters(model, config.model.lora)
     shared_prefix.enable(model)
@@ -115,6 +116,13 @@ def made_trainer(config, *, engine=None, score=low_tokens, bad=(), evaluate=None
 
 def final_weights(trainer):
     return {name: tensor.clone() for name, tensor in trainer._policy.model.state_dict().items()}
+
+
+def copy_of_reference(trainer: Trainer) -> Any:
+    """The frozen model that a run without LoRA compares with."""
+    reference = trainer._policy._reference
+    assert isinstance(reference, FrozenCopy)
+    return reference._model
 
 
 GOOD, BAD = [1, 2, 3], [60, 61, 62]

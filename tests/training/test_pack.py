@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.values import present
 
 from easyvideor1.errors import UsageError
 from easyvideor1.training.pack import pack_groups
@@ -62,8 +63,8 @@ def test_separate_rows_by_hand():
     assert second.input_ids.tolist() == [[1, 2, 3, 6]]
     assert second.position_ids[:, 0, -1].tolist() == [8, 8, 8]
     assert second.tokens.sequence.tolist() == [1]
-    assert first.layout.sequences.query_lengths == (5,)
-    assert not first.layout.prompts
+    assert present(first.layout).sequences.query_lengths == (5,)
+    assert not present(first.layout).prompts
 
 
 @pytest.mark.parametrize("form", ["shared", "separate", "rows"])
