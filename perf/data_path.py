@@ -38,9 +38,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from easyvideor1.data.encode import join_inputs
 from easyvideor1.data.patches import patches
 from easyvideor1.jobs.worker import Worker
+from easyvideor1.model.vision import join_inputs
 from easyvideor1.runs.media import DEFAULT_FAMILY
 from easyvideor1.types import Clip, FrameSpec, Media, MediaPlan
 from easyvideor1.video.cache import FrameCache

@@ -21,10 +21,10 @@ import numpy as np
 import torch
 from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
+from easyvideor1.model.vision import Features
 from easyvideor1.training import shared_prefix
 from easyvideor1.training.logprobs import response_logprobs
 from easyvideor1.training.pack import Batch, pack_groups
-from easyvideor1.training.vision import Features
 from easyvideor1.types import Group, Prompt, Rollout, Sample, StopReason
 from perf.measure import measured, release_memory
 

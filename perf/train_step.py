@@ -29,11 +29,11 @@ from easyvideor1.algo.algorithms import ALGORITHMS
 from easyvideor1.algo.credit import learning_rollouts, normalizer, with_credit
 from easyvideor1.algo.losses import Tokens, policy_loss
 from easyvideor1.config import OptimizerConfig
+from easyvideor1.model.vision import Features, Media
 from easyvideor1.training.minibatch import Idle, Minibatch, minibatches
 from easyvideor1.training.pack import pack_groups
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.reference import reference_of
-from easyvideor1.training.vision import Features, Media
 from easyvideor1.types import Example, Group, Score
 from perf.measure import measured
 from perf.shared_prefix import build_group, build_model
@@ -197,8 +197,8 @@ class FrozenStep:
         self.update(lambda index: self._step.features[index])
 
     def looking_once(self) -> None:
-        self.update(lambda index: self._policy.tower.media(self._examples[index]))
-        self._policy.tower.forget()
+        with self._policy.tower.kept():
+            self.update(lambda index: self._policy.tower.media(self._examples[index]))
 
 
 def _one_by_one(group: Group) -> list[Group]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -311,15 +311,6 @@ def patch_times_s(times_s: Sequence[float], temporal_patch: int) -> list[float]:
 def seconds_per_patch(plan: MediaPlan, temporal_patch: int) -> float:
     """Seconds from one temporal patch to the next, from the clip's duration (Transformers' `second_per_grid_ts`)."""
     return temporal_patch * plan.duration_s / len(plan.times_s)
-
-
-def join_inputs(parts: Iterable[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """The vision inputs of several prompts, in order; what comes from one prompt only is handed on, not copied."""
-    found: dict[str, list[torch.Tensor]] = {}
-    for part in parts:
-        for name, tensor in part.items():
-            found.setdefault(name, []).append(tensor)
-    return {name: tensors[0] if len(tensors) == 1 else torch.cat(tensors) for name, tensors in found.items()}
 
 
 def media_inputs(

@@ -100,7 +100,7 @@ def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts:
             config,
             samples=samples,
             prepare=parts.prepare,
-            engine=HFEngine(model, parts.encoder, tokens_per_batch=config.rollout.tokens_per_batch),
+            engine=HFEngine(model, parts.encoder, tokens_per_batch=config.rollout.tokens_per_batch, tower=policy.tower),
             policy=policy,
             algorithm=algorithm,
             score=parts.rewards.score,

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from easyvideor1.errors import MismatchError
+from easyvideor1.model.vision import KINDS, Media, Seen, encoder_outputs, look
 from easyvideor1.training.head import CHUNK_BYTES, logprobs_and_entropy
 from easyvideor1.training.pack import Pack
-from easyvideor1.training.vision import KINDS, Media, Seen, encoder_outputs, look
 
 
 def response_logprobs(

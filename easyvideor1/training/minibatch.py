@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.credit import learning_rollouts, normalizer
+from easyvideor1.model.vision import Media
 from easyvideor1.training.pack import Batch, PackForm, pack_groups
-from easyvideor1.training.vision import Media
 from easyvideor1.types import Group
 
 

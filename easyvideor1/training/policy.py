@@ -14,6 +14,7 @@ from easyvideor1.algo.kl import sequence_kl
 from easyvideor1.algo.losses import Sum, Tokens, idle_sums, policy_loss
 from easyvideor1.config import OptimizerConfig
 from easyvideor1.errors import RunError
+from easyvideor1.model.vision import Media, Tower
 from easyvideor1.records.tally import Tally
 from easyvideor1.training.logprobs import response_logprobs
 from easyvideor1.training.masters import MasterWeights
@@ -21,7 +22,6 @@ from easyvideor1.training.meter import Meter
 from easyvideor1.training.minibatch import Minibatch
 from easyvideor1.training.pack import Pack, PackForm, pack_groups
 from easyvideor1.training.reference import Reference
-from easyvideor1.training.vision import Media, Tower
 from easyvideor1.types import Group
 
 

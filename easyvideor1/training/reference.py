@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import torch
 
 from easyvideor1.model import lora
+from easyvideor1.model.vision import Media
 from easyvideor1.training.logprobs import response_logprobs
 from easyvideor1.training.pack import Pack
-from easyvideor1.training.vision import Media
 
 
 class Reference(Protocol):

@@ -115,15 +115,15 @@ class Trainer:
     def _step(self) -> None:
         config, watch, step = self._config, self._watch, self._state.step + 1
         watch.restart()
-        self._progress.phase("rollout")
-        collected = self._collector.collect(step, self._state.cursor, version=step - 1)
-        self._progress.phase("update")
-        tally = collected.tally
-        with watch.part("update"):
-            groups = self._with_credit(collected, tally)
-            tally.merge(self._policy.update(self._minibatches(groups, collected.candidates), step=step - 1))
-            tally.add("update/groups", total=len(groups))
-        self._policy.tower.forget()
+        with self._policy.tower.kept():
+            self._progress.phase("rollout")
+            collected = self._collector.collect(step, self._state.cursor, version=step - 1)
+            self._progress.phase("update")
+            tally = collected.tally
+            with watch.part("update"):
+                groups = self._with_credit(collected, tally)
+                tally.merge(self._policy.update(self._minibatches(groups, collected.candidates), step=step - 1))
+                tally.add("update/groups", total=len(groups))
         with watch.part("sync"):
             self._engine.load_weights(checkpoint_tensors(self._policy.model), version=step)
         self._log_rollouts(step, groups, collected)

@@ -13,7 +13,7 @@ import torch
 from support import qwen_oracle as oracle
 from support.qwen_oracle import CASES, FAMILIES
 
-from easyvideor1.data.encode import Encoder, join_inputs, media_inputs
+from easyvideor1.data.encode import Encoder, media_inputs
 from easyvideor1.errors import DataError, MismatchError, UsageError
 from easyvideor1.types import Clip, Sample
 
@@ -269,12 +269,3 @@ def test_models_that_cannot_be_encoded_for_are_refused(model_folder, encoder):
         Encoder(encoder.tokenizer, oracle.config("qwen3_vl"), replace(encoder.vision, family="llava"))
     with pytest.raises(UsageError, match="'video_token_id' is 5"):
         Encoder(encoder.tokenizer, oracle.config("qwen3_vl") | {"video_token_id": 5}, encoder.vision)
-
-
-def test_inputs_of_several_prompts_are_joined_in_order_and_a_single_one_is_not_copied():
-    video, image = torch.arange(6.0).reshape(3, 2), torch.ones(1, 2)
-    parts = [{"pixel_values_videos": video}, {}, {"pixel_values": image, "pixel_values_videos": video[:1]}]
-    joined = join_inputs(parts)
-    assert joined["pixel_values"] is image
-    assert joined["pixel_values_videos"].tolist() == [[0, 1], [2, 3], [4, 5], [0, 1]]
-    assert join_inputs([{}]) == {}

@@ -104,7 +104,7 @@ def made_trainer(config, *, engine=None, score=low_tokens, bad=(), evaluate=None
         config,
         samples=preparer.samples,
         prepare=preparer,
-        engine=engine or HFEngine(model, ENCODER, tokens_per_batch=300),
+        engine=engine or HFEngine(model, ENCODER, tokens_per_batch=300, tower=policy.tower),
         policy=policy,
         algorithm=algorithm,
         score=score,

@@ -16,8 +16,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from easyvideor1.data.encode import Encoder, join_inputs
+from easyvideor1.data.encode import Encoder
 from easyvideor1.model.families import language_model, layer_kinds, shares_prefix
+from easyvideor1.model.vision import Tower
 from easyvideor1.rollout.engine import Request
 from easyvideor1.rollout.hf.attention import Prompts, switched_on
 from easyvideor1.rollout.hf.batch import Batch, ReadPrompt, Row, Wanted
@@ -34,18 +35,20 @@ READ_TOKENS = 8192
 class HFEngine:
     """Samples from a model that lives in this process: the actor itself, so that weights are never copied."""
 
-    def __init__(self, model: Any, encoder: Encoder, *, tokens_per_batch: int) -> None:
+    def __init__(self, model: Any, encoder: Encoder, *, tokens_per_batch: int, tower: Tower | None = None) -> None:
         """
         Args:
             model: a Transformers `ForConditionalGeneration` of a known family.
             tokens_per_batch: tokens whose keys and values are in memory at once: each prompt under way once, and for
                 each response under way the most tokens it may have. One response is always under way, however large.
+            tower: the model's vision tower, which may have seen an example before; None: one of the engine's own.
 
         Raises:
             UsageError: the model has layers with sliding-window attention.
         """
         self._model, self._encoder = model, encoder
         self._tokens_per_batch = tokens_per_batch
+        self._tower = tower or Tower(model)
         self._kinds, self._shares_prefix = layer_kinds(model), shares_prefix(model)
         self._sampler = Sampler(encoder.banned_ids, device=model.device)
         self._end_ids = torch.tensor(encoder.end_ids, device=model.device)
@@ -150,7 +153,6 @@ class HFEngine:
         prompts, device = list(unread), self._model.device
         attend = Prompts([len(prompt) for prompt in prompts])
         cache = linear_cache(self._kinds)
-        features = join_inputs(example.features for example in unread.values())
         hidden = self._model.model(
             input_ids=torch.from_numpy(np.concatenate([prompt.input_ids for prompt in prompts]))[None].to(device),
             position_ids=torch.from_numpy(np.concatenate([prompt.position_ids for prompt in prompts], 1))[:, None].to(
@@ -159,7 +161,7 @@ class HFEngine:
             use_cache=False,
             attend=attend,
             **{self._cache_name: cache},
-            **{name: tensor.to(device) for name, tensor in features.items()},
+            **self._tower.inputs(list(unread.values())),
         ).last_hidden_state[0]
         ends = np.cumsum([len(prompt) for prompt in prompts]) - 1
         return {

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from transformers.utils.generic import ModelOutput
 
-from easyvideor1.data.encode import join_inputs
 from easyvideor1.model.families import vision_tower
 from easyvideor1.types import Example
 
@@ -65,28 +65,36 @@ Media = Features | Seen
 class Tower:
     """The vision tower of a model in a run.
 
-    Where none of its weights train, it looks at each example once: rollout, old log-probs, reference and update then
-    take the same numbers. They are kept in main memory until `forget`.
+    Where none of its weights train, it looks at each example once in a step: rollout, old log-probs, reference and
+    update take the same numbers, which lie in main memory meanwhile.
     """
 
     def __init__(self, model: Any) -> None:
         self._model = model
         self._seen: dict[Example, Seen] = {}
-        self.num_looks = 0
-        """Calls that were made for examples to keep."""
+        self._keeps = False
 
     @property
     def is_frozen(self) -> bool:
         return not any(weight.requires_grad for weight in vision_tower(self._model).parameters())
 
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep what a frozen tower sees, until the end of the block."""
+        self._keeps = self.is_frozen
+        try:
+            yield
+        finally:
+            self._keeps = False
+            self._seen.clear()
+
     def media(self, example: Example) -> Media:
-        """The pixels of an example, or what a frozen tower sees in them."""
-        if not self.is_frozen:
+        """The pixels of an example; within `kept`, what a frozen tower sees in them."""
+        if not self._keeps:
             return example.features
         if not example.features:
             return Seen(by_kind={})
         if example not in self._seen:
-            self.num_looks += 1
             with torch.no_grad():
                 [seen], _ = look(self._model, [example.features])
             self._seen[example] = seen.to("cpu")
@@ -100,10 +108,6 @@ class Tower:
             return {"mm_encoder_outputs": encoder_outputs(seen)}
         joined = join_inputs(item for item in media if not isinstance(item, Seen))
         return {name: tensor.to(self._model.device) for name, tensor in joined.items()}
-
-    def forget(self) -> None:
-        """Drop what is kept: call it when the examples of a step are done with."""
-        self._seen.clear()
 
 
 def look(model: Any, parts: Sequence[Features]) -> tuple[list[Seen], torch.Tensor | None]:
@@ -162,3 +166,12 @@ def _empty_patches(model: Any) -> torch.Tensor:
 def _empty_grid(model: Any) -> torch.Tensor:
     merge = model.config.vision_config.spatial_merge_size
     return torch.tensor([[1, merge, merge]])
+
+
+def join_inputs(parts: Iterable[Features]) -> dict[str, torch.Tensor]:
+    """The vision inputs of several prompts, in order; what comes from one prompt only is handed on, not copied."""
+    found: dict[str, list[torch.Tensor]] = {}
+    for part in parts:
+        for name, tensor in part.items():
+            found.setdefault(name, []).append(tensor)
+    return {name: tensors[0] if len(tensors) == 1 else torch.cat(tensors) for name, tensors in found.items()}

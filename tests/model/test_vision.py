@@ -12,11 +12,11 @@ from support.values import present
 from support.varlen_emulation import varlen_on_cpu
 
 from easyvideor1.errors import MismatchError
+from easyvideor1.model.vision import Seen, Tower, encoder_outputs, join_inputs, look
 from easyvideor1.report.read import comparable, read_metrics
 from easyvideor1.training import shared_prefix, vision_attention
 from easyvideor1.training.logprobs import response_logprobs
 from easyvideor1.training.pack import pack_groups
-from easyvideor1.training.vision import Seen, Tower, encoder_outputs, look
 from easyvideor1.types import Example
 
 FAMILIES = ["qwen3_vl", "qwen2_5_vl", "qwen2_vl", "qwen3_5"]
@@ -126,7 +126,9 @@ def test_what_a_frozen_tower_saw_gives_the_same_log_probs_and_gradients(family):
     tower = Tower(model)
     examples = [example_of(case) for case in cases]
     calls = counted(model)
-    kept = {index: tower.media(example) for index, example in enumerate(examples)}
+    with tower.kept():
+        kept = {index: tower.media(example) for index, example in enumerate(examples)}
+        assert all(tower.media(example) is kept[index] for index, example in enumerate(examples) if example.features)
     assert len(calls) == 2
     assert all(isinstance(item, Seen) for item in kept.values())
     pixels = {index: case.features for index, case in enumerate(cases)}
@@ -143,10 +145,9 @@ def test_what_a_frozen_tower_saw_gives_the_same_log_probs_and_gradients(family):
     for first, second in zip(*results, strict=True):
         torch.testing.assert_close(second, first, atol=1e-5, rtol=1e-4)
     num_calls = len(calls)
-    assert all(tower.media(example) is kept[index] for index, example in enumerate(examples) if example.features)
-    assert len(calls) == num_calls
-    tower.forget()
-    tower.media(examples[0])
+    assert tower.media(examples[0]) is examples[0].features, "outside of the block nothing is kept"
+    with tower.kept():
+        tower.media(examples[0])
     assert len(calls) == num_calls + 1
 
 
@@ -154,7 +155,9 @@ def test_a_tower_that_trains_hands_the_pixels_on():
     model = enabled("qwen3_vl")
     [case] = cases_of(model, ["video"])
     example = example_of(case)
-    assert Tower(model).media(example) is example.features
+    tower = Tower(model)
+    with tower.kept():
+        assert tower.media(example) is example.features
 
 
 def test_a_tower_whose_deepstack_mergers_train_is_not_frozen():
@@ -168,7 +171,9 @@ def test_a_tower_whose_deepstack_mergers_train_is_not_frozen():
 def test_the_arguments_of_a_forward_are_those_of_the_prompts_in_order(frozen):
     model = enabled("qwen3_vl", frozen=frozen)
     cases = cases_of(model, ["both", "text", "image"])
-    inputs = Tower(model).inputs([example_of(case) for case in cases])
+    tower = Tower(model)
+    with tower.kept():
+        inputs = tower.inputs([example_of(case) for case in cases])
     assert set(inputs) == (
         {"mm_encoder_outputs"}
         if frozen
@@ -191,8 +196,10 @@ def test_a_response_with_a_vision_token_is_named_though_the_tower_is_frozen():
     [case] = cases_of(model, ["image"])
     [pack] = pack_groups([case.group], tokens_per_pack=1000).packs
     pack.input_ids[0, -1] = IMAGE
-    with pytest.raises(MismatchError, match="sample image: 8 image placeholders, but the vision tower made 7 tokens"):
-        response_logprobs(model, pack, {0: Tower(model).media(example_of(case))})
+    tower = Tower(model)
+    message = "sample image: 8 image placeholders, but the vision tower made 7 tokens"
+    with tower.kept(), pytest.raises(MismatchError, match=message):
+        response_logprobs(model, pack, {0: tower.media(example_of(case))})
 
 
 @pytest.mark.parametrize(
@@ -260,14 +267,22 @@ def test_with_a_frozen_tower_a_step_with_reference_and_old_log_probs_looks_once_
     model = trainer._policy.model
     model.model.visual.requires_grad_(False)
     calls, of_reference = counted(model), counted(copy_of_reference(trainer))
-    update_calls = []
-    update = trainer._policy.update
-    monkeypatch.setattr(
-        trainer._policy, "update", lambda works, step: (update_calls.append(len(calls)), update(works, step=step))[1]
-    )
+    examples = []
+    preparer = trainer._collector._prepare
+    make = preparer.example
+    monkeypatch.setattr(preparer, "example", lambda *args: examples.append(make(*args)) or examples[-1])
     trainer.run()
     assert trainer._policy.num_old_forwards > 0
-    assert len(calls) == update_calls[0], "nothing looks again in the update"
+    assert len(calls) == sum(bool(example.features) for example in examples) > 0, "rollout and update look once in all"
     assert not of_reference
     assert comparable(read_metrics(tmp_path / "metrics.jsonl"))[0]["loss/kl_ref"] > 0
     assert not trainer._policy.tower._seen
+
+
+def test_inputs_of_several_prompts_are_joined_in_order_and_a_single_one_is_not_copied():
+    video, image = torch.arange(6.0).reshape(3, 2), torch.ones(1, 2)
+    parts = [{"pixel_values_videos": video}, {}, {"pixel_values": image, "pixel_values_videos": video[:1]}]
+    joined = join_inputs(parts)
+    assert joined["pixel_values"] is image
+    assert joined["pixel_values_videos"].tolist() == [[0, 1], [2, 3], [4, 5], [0, 1]]
+    assert join_inputs([{}]) == {}

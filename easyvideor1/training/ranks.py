@@ -1,0 +1,244 @@
+"""The processes of a run, called ranks: what they tell each other, and how an error of one becomes the error of all.
+
+All of it goes through one collective, `gather`. It carries a name and a time limit, so that ranks that do different
+things, or a rank that does not come, are an error that says so instead of a run that hangs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from easyvideor1.errors import EasyVideoError, RunError, UsageError
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Store
+    from torch.distributed import ProcessGroup
+
+START_S = 60.0
+"""Time that the ranks have to find each other."""
+Item = TypeVar("Item")
+
+
+class Ranks:
+    """The ranks of a run that is one process: what is gathered is what it has itself.
+
+    It is handed to whoever needs it. Every rank must make the same calls in the same order; what only one rank does
+    belongs into `agree`.
+    """
+
+    rank: int = 0
+    """Number of this process, from 0."""
+    size: int = 1
+    """Number of processes."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the rank that writes the files of the run."""
+        return self.rank == 0
+
+    @property
+    def group(self) -> ProcessGroup | None:
+        """The group of all ranks for tensors in main memory; None: there is one process."""
+        return None
+
+    def gather(self, value: Item, *, of: str) -> list[Item]:
+        """The values of all ranks, in rank order; its own as it is, those of others as copies.
+
+        Args:
+            value: anything that can be pickled; ranks are processes of one run and trust each other.
+            of: what it is, for errors; ranks that gather different things at once get an error.
+
+        Raises:
+            RunError: a rank did not come in time, is gone, or gathers something else.
+        """
+        return [value]
+
+    def sum(self, value: float, *, of: str) -> float:
+        """The sum over ranks, added up in rank order, so that it is the same number on all of them."""
+        return sum(self.gather(value, of=of))
+
+    def most(self, value: int, *, of: str) -> int:
+        """The largest value of any rank."""
+        return max(self.gather(value, of=of))
+
+    def share(self, items: Sequence[Item]) -> Sequence[Item]:
+        """What of some equal items is this rank's: every size-th."""
+        return items[self.rank :: self.size]
+
+    @contextmanager
+    def agree(self, of: str) -> Iterator[None]:
+        """A block in which a rank works by itself; an error in it on any rank is raised at its end on all.
+
+        Without it, the ranks that are well would wait for the one that is not. The block must hold no collective. Of
+        several errors that of the lowest rank is raised. An error that is none of this package's own is raised as it
+        is where it happened, and as a RunError elsewhere.
+
+        Raises:
+            RunError: see above, and `gather`.
+        """
+        yield
+
+
+class TorchRanks(Ranks):
+    """Several processes that torch.distributed connects."""
+
+    def __init__(self, *, rank: int, size: int, group: ProcessGroup, store: Store) -> None:
+        """
+        Args:
+            group: of all ranks, for tensors in main memory; its time limit is that of every call.
+            store: where ranks note down how far they are, for errors.
+        """
+        self.rank, self.size = rank, size
+        self._group, self._store = group, store
+        self._num_calls = 0
+
+    @property
+    def group(self) -> ProcessGroup | None:
+        return self._group
+
+    def gather(self, value: Item, *, of: str) -> list[Item]:
+        import torch.distributed as dist
+
+        self._num_calls += 1
+        found: list[Any] = [None] * self.size
+        try:
+            self._store.set(f"rank{self.rank}", f"{self._num_calls} {of}")
+            dist.all_gather_object(found, (of, value), group=self._group)
+        except RuntimeError as error:  # a time limit, or a connection that is lost
+            raise RunError(f"rank {self.rank} of {self.size}: {self._missing(of)} ({_first_line(error)})") from error
+        names = [name for name, _ in found]
+        if set(names) != {of}:
+            other = next(rank for rank, name in enumerate(names) if name != of)
+            raise RunError(
+                f"rank {self.rank} of {self.size} is at '{of}' while rank {other} is at '{names[other]}'; all ranks "
+                "must run the same recipe with the same version of easyvideor1 on the same data"
+            )
+        return [value if rank == self.rank else item for rank, (_, item) in enumerate(found)]
+
+    @contextmanager
+    def agree(self, of: str) -> Iterator[None]:
+        own: Exception | None = None
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - it is raised below
+            own = error
+        told = None if own is None else _portable(own, rank=self.rank)
+        errors = self.gather(told, of=of)
+        first = next((rank for rank, error in enumerate(errors) if error is not None), None)
+        if first is None:
+            return
+        if first == self.rank:
+            assert own is not None
+            raise own
+        error = errors[first]
+        assert error is not None
+        raise error from own
+
+    def _missing(self, of: str) -> str:
+        """Which ranks have not come to a call, as far as the store can tell."""
+        late = []
+        with suppress(RuntimeError):  # its host may be the rank that is gone
+            self._store.set_timeout(timedelta(seconds=5))
+            for rank in range(self.size):
+                key = f"rank{rank}"
+                number, _, place = self._store.get(key).decode().partition(" ") if self._store.check([key]) else "0  "
+                if int(number) < self._num_calls:
+                    late.append(f"rank {rank} did not come, its last call was '{place.strip() or 'none'}'")
+        return f"waited in vain at '{of}': " + ("; ".join(late) or "another rank is gone, see its output")
+
+
+@contextmanager
+def joined(*, timeout_s: float) -> Iterator[Ranks]:
+    """The ranks that a launcher such as torchrun started (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in
+    the environment), connected and tried out; without a launcher, one process.
+
+    Args:
+        timeout_s: time that a rank waits for the others at any later call. It must be longer than ranks can be apart:
+            one may decode or sample for longer than another.
+
+    Raises:
+        UsageError: more ranks than GPUs on this machine.
+        RunError: the ranks do not find each other in START_S seconds.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield Ranks()
+        return
+    import torch
+    import torch.distributed as dist
+    from torch._C._distributed_c10d import PrefixStore
+    from torch.distributed.rendezvous import rendezvous
+
+    start = timedelta(seconds=START_S)
+    device = _own_device()
+    try:
+        store, rank, size = next(iter(rendezvous("env://", timeout=start)))
+        store.set_timeout(start)
+        # FSDP2 with offloaded weights needs collectives in main memory beside those of the GPUs.
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
+            store=PrefixStore("group", store),
+            rank=rank,
+            world_size=size,
+            timeout=timedelta(seconds=timeout_s),
+        )
+    except (RuntimeError, ValueError) as error:
+        raise RunError(_not_found(_first_line(error))) from error
+    try:
+        notes = PrefixStore("notes", store)
+        first = TorchRanks(rank=rank, size=size, group=_group(start), store=PrefixStore("start", notes))
+        seen = first.gather(rank, of="start-up")
+        ones = torch.ones(1, device=device)
+        dist.all_reduce(ones)
+        if seen != list(range(size)) or float(ones) != size:
+            raise RunError(f"rank {rank}: the sum of {size} ones over all ranks is {float(ones):g}, the ranks {seen}")
+        yield TorchRanks(rank=rank, size=size, group=_group(timedelta(seconds=timeout_s)), store=notes)
+    finally:
+        dist.destroy_process_group()
+
+
+def _group(timeout: timedelta) -> ProcessGroup:
+    import torch.distributed as dist
+
+    group = dist.new_group(backend="gloo", timeout=timeout)
+    assert group is not None
+    assert not isinstance(group, int)
+    return group
+
+
+def _own_device() -> Any:
+    import torch
+
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    local, count = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if local >= count:
+        raise UsageError(
+            f"{local + 1} or more ranks were started on this machine, which has {count} GPUs; start one per GPU "
+            f"(torchrun --nproc-per-node {count})"
+        )
+    torch.cuda.set_device(local)
+    return torch.device("cuda", local)
+
+
+def _not_found(reason: str) -> str:
+    facts = {name: os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
+    told = ", ".join(f"{name}={value}" for name, value in facts.items())
+    return (
+        f"the ranks did not find each other within {START_S:g} s ({told}): {reason}. Start the same command on every "
+        "machine, with an address and port of the first that the others can reach (docs/cluster.md)"
+    )
+
+
+def _portable(error: Exception, *, rank: int) -> EasyVideoError:
+    """What other ranks raise for an error of this one."""
+    if isinstance(error, EasyVideoError):
+        return error
+    return RunError(f"rank {rank} failed: {type(error).__name__}: {error}")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]

@@ -1,0 +1,76 @@
+"""What the ranks of tests/training/test_ranks.py do."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+
+from easyvideor1.errors import DataError, RunError
+from easyvideor1.training.ranks import Ranks, joined
+
+
+def told(ranks: Ranks, of: str, error: Exception | None) -> str:
+    """The error that a rank sees where one of them may have had one."""
+    try:
+        with ranks.agree(of):
+            if error is not None:
+                raise error
+    except Exception as found:  # noqa: BLE001 - it is what is looked at
+        return f"{type(found).__name__}: {found}"
+    return ""
+
+
+def talk() -> dict[str, Any]:
+    with joined(timeout_s=60) as ranks:
+        first = ranks.rank == 0
+        return {
+            "rank": (ranks.rank, ranks.size, ranks.is_first),
+            "gather": ranks.gather({"rank": ranks.rank, "ids": torch.arange(3 + ranks.rank).tolist()}, of="ids"),
+            "sum": ranks.sum(0.1 * (1 + ranks.rank), of="loss"),
+            "most": ranks.most(5 if first else 3, of="packs"),
+            "share": list(ranks.share([10, 11, 12, 13, 14])),
+            "well": told(ranks, "work", None),
+            "data": told(ranks, "work", None if first else DataError("broken", where="7.mp4", remedy="replace it")),
+            "both": told(ranks, "work", RunError(f"rank {ranks.rank} stops")),
+            "bug": told(ranks, "work", ZeroDivisionError("division by zero") if first else None),
+            "after": ranks.sum(1.0, of="still there"),
+        }
+
+
+def part_ways() -> str:
+    """Ranks that gather different things."""
+    with joined(timeout_s=60) as ranks:
+        try:
+            ranks.gather(0, of="packs" if ranks.is_first else "losses")
+        except RunError as error:
+            return str(error)
+        return "no error"
+
+
+def wait_in_vain() -> str:
+    """Rank 1 does not come to the second call."""
+    with joined(timeout_s=2) as ranks:
+        ranks.gather(0, of="rollouts")
+        try:
+            if ranks.is_first:
+                ranks.gather(0, of="packs")
+            else:
+                time.sleep(4)
+        except RunError as error:
+            return str(error)
+        return "no error"
+
+
+def lose_the_other() -> str:
+    """Rank 1 ends early."""
+    with joined(timeout_s=60) as ranks:
+        ranks.gather(0, of="rollouts")
+        if not ranks.is_first:
+            return "left"
+        try:
+            ranks.gather(0, of="packs")
+        except RunError as error:
+            return str(error)
+        return "no error"

@@ -1,0 +1,58 @@
+"""What ranks tell each other, with real processes."""
+
+from __future__ import annotations
+
+import pytest
+from support.on_ranks import results
+from support.rank_cases import lose_the_other, part_ways, talk, wait_in_vain
+
+from easyvideor1.errors import DataError
+from easyvideor1.training.ranks import Ranks, joined
+
+
+def test_one_process_is_its_own_sum_and_its_errors_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with joined(timeout_s=1) as ranks:
+        assert type(ranks) is Ranks
+        assert (ranks.rank, ranks.size, ranks.is_first, ranks.group) == (0, 1, True, None)
+        assert ranks.gather("a", of="letters") == ["a"]
+        assert (ranks.sum(2.5, of="loss"), ranks.most(3, of="packs")) == (2.5, 3)
+        assert ranks.share([1, 2, 3]) == [1, 2, 3]
+        error = DataError("broken", where="7.mp4")
+        with pytest.raises(DataError) as raised, ranks.agree("work"):
+            raise error
+        assert raised.value is error
+
+
+def test_two_ranks_have_the_same_numbers_and_the_same_errors() -> None:
+    first, second = results(talk)
+    assert (first.pop("rank"), second.pop("rank")) == ((0, 2, True), (1, 2, False))
+    assert (first.pop("share"), second.pop("share")) == ([10, 12, 14], [11, 13])
+    assert (first.pop("bug"), second.pop("bug")) == (
+        "ZeroDivisionError: division by zero",
+        "RunError: rank 0 failed: ZeroDivisionError: division by zero",
+    )
+    assert first == second
+    assert first == {
+        "gather": [{"rank": 0, "ids": [0, 1, 2]}, {"rank": 1, "ids": [0, 1, 2, 3]}],
+        "sum": 0.1 + 0.2,
+        "most": 5,
+        "well": "",
+        "data": "DataError: 7.mp4: broken (replace it)",
+        "both": "RunError: rank 0 stops",
+        "after": 2.0,
+    }
+
+
+def test_ranks_that_gather_different_things_are_told_so() -> None:
+    first, second = results(part_ways)
+    assert "rank 0 of 2 is at 'packs' while rank 1 is at 'losses'" in first
+    assert "rank 1 of 2 is at 'losses' while rank 0 is at 'packs'" in second
+
+
+def test_a_rank_that_does_not_come_is_named_with_its_last_call() -> None:
+    first, _ = results(wait_in_vain)
+    assert "waited in vain at 'packs': rank 1 did not come, its last call was 'rollouts'" in first
+    first, second = results(lose_the_other)
+    assert second == "left"
+    assert "waited in vain at 'packs'" in first
