@@ -43,7 +43,7 @@ class ModelConfig:
     path: str
     """Folder with the model, its tokenizer and chat template, in Transformers' format."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Of the model in sampling, forward and backward; the optimizer keeps float32 weights either way."""
+    """Number type of the model in sampling, forward and backward; the optimizer keeps float32 weights either way."""
     freeze_vision_tower: bool = False
     """Train the language model only."""
     gradient_checkpointing: bool = False
@@ -205,7 +205,7 @@ class JudgeConfig:
     retries: int = 3
     """Further tries of a failed request, by the client, with growing pauses."""
     max_tokens: int = 1024
-    """Longest reply."""
+    """Longest reply of the judge, in tokens."""
 
     def __post_init__(self) -> None:
         check_text("reward.judge", self, "base_url", "model", "cache_dir")
@@ -234,14 +234,14 @@ class RewardConfig:
     workers: int = 2
     """Processes for answers that may take long to score (math, code, rewards of your own)."""
     deadline_s: float = 10.0
-    """Wall time one answer may take there: then it is wrong, or unscored where code of yours judges it. A batch that
+    """Wall time one answer may take there: then it is wrong, or unscored where code of yours scores it. A batch that
     has lost much time this way gives the others less."""
     memory_mb: int = 2048
     """Address space of one such process."""
     sandbox: tuple[str, ...] = ()
     """Command that runs Python answers in a sandbox of yours; none: programs are compared as text, never run."""
     judge: JudgeConfig | None = None
-    """A language model as judge of some problem types; None: none."""
+    """A language model that grades the answers of some problem types; None: no judge."""
 
     def __post_init__(self) -> None:
         check_range("reward", self, low=0, high=1, names=("max_unscored_frac",))
@@ -314,7 +314,7 @@ class OptimizerConfig:
     """AdamW, and the learning rate over the steps of the run."""
 
     learning_rate: float = 1e-6
-    """Of the step after the warm-up; from there on it follows the schedule."""
+    """Learning rate at the end of the warm-up; from there on it follows the schedule."""
     betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of AdamW's two moments."""
     weight_decay: float = 0.01
@@ -397,7 +397,7 @@ class RunConfig:
     out: str
     """Folder of the run: metrics, checkpoints, rollouts, report."""
     seed: int = 0
-    """Of the order of samples and of all sampling."""
+    """Seed of the order of samples and of all sampling."""
     model: ModelConfig
     """The model that is trained."""
     data: DataConfig

@@ -46,7 +46,7 @@ class Algorithm:
 
     name: str
     paper: str
-    """Where the algorithm is defined."""
+    """The paper that defines the algorithm."""
     advantage: AdvantageKind = "grpo"
     """See algo.advantages; "one" gives every response the advantage 1."""
     loss: LossKind = "clip"

@@ -158,7 +158,7 @@ class _Terms:
     log_ratio: torch.Tensor
     """Log of current over old probability of each token."""
     level_log_ratio: torch.Tensor
-    """The same at the level of the algorithm (token, sequence, ...)."""
+    """log(new / old) at the level of the algorithm (token, sequence, ...)."""
     algorithm: Algorithm
 
     @property

@@ -1,4 +1,4 @@
-"""Memory for large tensors, used again once nobody looks at them.
+"""Memory for large tensors, used again when the tensors before are gone.
 
 Fresh memory costs more than filling it: the kernel hands it out page by page, zeroed, and takes it back when it is
 freed. A step of training needs the same few large tensors as the step before.

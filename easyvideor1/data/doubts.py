@@ -1,4 +1,4 @@
-"""What in a data set looks wrong although every row can be used."""
+"""Rows that can be used but look wrong."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class LengthLimit:
 
     tokens: int
     reason: str = ""
-    """In words, in brackets after the number."""
+    """Why the prompt is that long: words that stand in brackets after the number."""
     remedy: str = "lower data.video.max_frames or max_pixels, or raise data.max_prompt_tokens"
 
 

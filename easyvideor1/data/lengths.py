@@ -39,11 +39,11 @@ class PromptShape:
 
     template: int
     message: int
-    """Of each message beside the problem."""
+    """Tokens that each message adds beside the problem."""
     image: int
     video: int
     patch_by_digits: tuple[int, ...]
-    """Of each temporal patch of a video, by the digits of its time; 0 where a prompt does not spell times."""
+    """Tokens of each temporal patch of a video, by the digits of its time; 0 where a prompt does not spell times."""
     is_of_bytes: bool
     """Whether texts have at most as many tokens as bytes."""
 
@@ -123,7 +123,7 @@ class CountText:
     """Counts the tokens of the texts of rows; picklable, to run in worker processes."""
 
     tokenizer: str
-    """In the JSON of the `tokenizers` library."""
+    """The tokenizer in the JSON of the `tokenizers` library."""
     thinking: bool
     templates: str | None
 

@@ -1,4 +1,4 @@
-"""What checks found out, remembered by content, so that the next start of a run need not look again.
+"""Results of checks, remembered by content, so that the next start of a run need not check again.
 
 A row is known by the hash of its bytes, a medium by its files' sizes and change times; everything else that decides is
 in the name of the file (see `settings_digest`). A file that is damaged or foreign is as good as none.
@@ -51,7 +51,7 @@ class Remembered:
     """[N] of each prompt; -1 where it is known to fit but was not counted."""
     too_long: dict[int, Fault] = field(default_factory=dict)
     media: dict[Media, tuple[Identity | None, MediumFacts | None]] = field(default_factory=dict)
-    """Of every medium of the rows; None where it could not be looked at."""
+    """What is known about every medium of the rows; None where a medium could not be examined."""
 
     def places(self, digests: np.ndarray) -> list[int]:
         """Where each of the given rows stands here; -1 for one that does not."""

@@ -21,7 +21,7 @@ from easyvideor1.types import Media, Sample
 About = Literal["row", "media", "gold", "length"]
 CHUNK_ROWS = 250
 PARALLEL_ROWS = 4000
-"""From so many on, rows are worked on in processes, which take a second to start."""
+"""With this many rows or more, rows are checked in several processes, which take a second to start."""
 NFC_GROWTH = 3
 """A tokenizer may normalize (NFC), which makes text at most three times as long in UTF-8 (Unicode UAX 15)."""
 
@@ -33,7 +33,7 @@ class Fault:
     about: About
     problem: str
     where: str
-    """Where it is, if that is not the row: a medium."""
+    """The place of the problem where that is not the row itself: a medium."""
     field: str
     remedy: str
 

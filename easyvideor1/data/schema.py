@@ -31,7 +31,7 @@ READ_FIELDS = ROW_NAMES | {
     "offline_output", "has_offline_trajectory",
 }  # fmt: skip
 USED_FIELDS = READ_FIELDS | {"duration", "duration_s", "data_source", "pass_rate"}
-"""Keys that something in this project reads or writes; others are kept for rewards of one's own, and counted."""
+"""Keys that something in this project reads or writes; others are kept for rewards of the user, and counted."""
 MAX_OPTIONS = 26
 
 LIKELY = {
@@ -227,12 +227,12 @@ def _turns(row: Mapping[str, Any], *, where: str) -> tuple[Turn, ...]:
 
 
 def _trajectories(row: Mapping[str, Any], *, where: str) -> tuple[str, ...]:
-    """The stored responses, which count for nothing where the row says that it has none."""
+    """The offline trajectories of a row; none where the row says that it has none."""
     flag = row.get("has_offline_trajectory", True)
     if flag not in (True, False):
         raise DataError(
             f"must be true or false, got {flag!r:.60}", where=where, field="has_offline_trajectory",
-            remedy="false leaves the stored responses out",
+            remedy="false leaves the offline trajectories out",
         )  # fmt: skip
     stored = row.get("offline_output") or ()
     stored = (stored,) if isinstance(stored, str) else stored

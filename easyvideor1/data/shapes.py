@@ -1,4 +1,4 @@
-"""What a file or a row is that does not have this project's form, so that a message can name it and what to do."""
+"""Recognises files and rows in other forms than this project's, so that an error can name the form and the remedy."""
 
 from __future__ import annotations
 

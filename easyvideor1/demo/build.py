@@ -82,7 +82,7 @@ class Lesson:
     is_response: np.ndarray
     """bool [L]: the token is to be learnt."""
     families: tuple[str, ...]
-    """Of the questions, in order."""
+    """Families of the questions, in order."""
     plan: MediaPlan | None
     pixels: torch.Tensor | None
     """Patch rows as data.patches makes them."""

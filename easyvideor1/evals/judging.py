@@ -1,4 +1,4 @@
-"""Open answers judged by a language model under a benchmark's own rule."""
+"""Open answers graded by the judge, by the rule of a benchmark."""
 
 from __future__ import annotations
 

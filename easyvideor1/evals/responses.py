@@ -143,7 +143,7 @@ def _lmms_key(row: Row) -> Any:
 
 
 def _lmms_text(row: Row) -> str | None:
-    """The unfiltered response of a sample: `resps` is a list of lists of draws."""
+    """The unfiltered response of a sample: `resps` is a list of lists of sampled texts."""
     value = row.get("resps", row.get("filtered_resps"))
     while isinstance(value, list) and value:
         value = value[0]

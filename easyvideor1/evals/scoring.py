@@ -1,4 +1,4 @@
-"""Items and responses -> the strict score, the official score, and how they differ; nothing is asked here."""
+"""Items and responses -> the strict score, the official score, and how they differ; no model runs here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from easyvideor1.evals.responses import Responses
 from easyvideor1.evals.strict import strict
 
 Verdicts = Mapping[str, float]
-"""Id of a judged item -> what a language model says its response is worth, in [0, 1]; without it: unscored."""
+"""Id of an item that needs the judge -> the grade of its response, in [0, 1]; an item without one is unscored."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

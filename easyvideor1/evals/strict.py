@@ -21,11 +21,11 @@ from easyvideor1.rewards.readings import reading_of
 from easyvideor1.rewards.tasks.temporal import TASK as SPAN
 
 HIDDEN = "hidden"
-"""Judge of an item whose gold answer the authors keep."""
+"""The `judge` of an item whose gold answer the authors do not publish."""
 
 
 def strict(item: Item, response: str, *, reading: str) -> Outcome:
-    """What a response is worth; unscored where a language model would have to judge it."""
+    """What a response is worth; unscored where it needs the judge."""
     if item.judge:
         reason = "its gold answer is not public" if item.judge == HIDDEN else "needs a judge"
         return Outcome(item=item, value=None, reason=reason)

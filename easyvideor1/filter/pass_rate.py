@@ -110,7 +110,7 @@ def load_rows(sources: Iterable[SourceConfig], check: Callable[[Sample], object]
     """All usable rows in file order, ids made unique, and the others.
 
     Args:
-        check: raises DataError for a sample that cannot be judged.
+        check: raises DataError for a sample that cannot be scored.
 
     Raises:
         DataError: a file cannot be read at all.

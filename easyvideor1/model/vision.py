@@ -26,7 +26,7 @@ class VisionTokens:
     first: torch.Tensor
     """[tokens, hidden], beside the embeddings of the text."""
     levels: tuple[torch.Tensor, ...]
-    """The same, added after each of the first text layers (DeepStack, Qwen3-VL); none elsewhere."""
+    """Outputs that are added after each of the first text layers (DeepStack, Qwen3-VL); none in other families."""
 
     def __len__(self) -> int:
         return len(self.first)
@@ -59,7 +59,7 @@ class Seen:
 
 
 Media = Features | Seen
-"""Of one prompt: what the tower is to look at, or what it saw."""
+"""The visual inputs of one prompt for the tower, or what the tower made of them."""
 
 
 class Tower:

@@ -1,4 +1,4 @@
-"""Where a run keeps what it tells about itself, and how those files begin."""
+"""The folder of a run: names of its files, who may write them, and the records written at the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums with their counts: what the groups of a step and the responses of a validation come to."""
+"""Sums with their counts over the groups of a step and the responses of a validation."""
 
 from __future__ import annotations
 

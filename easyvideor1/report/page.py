@@ -62,7 +62,7 @@ class Lines:
     prefix: str = ""
     is_share: bool = False
     least_lines: int = 1
-    """With fewer lines there is no chart: a single source has the accuracy of all."""
+    """The chart is left out with fewer lines than this: the accuracy of a single source is the accuracy of all."""
 
 
 MAIN_CHARTS = (
@@ -106,7 +106,7 @@ MAIN_CHARTS = (
     ),
     Lines(
         title="Offline trajectories",
-        note="mean over those that were mixed in, and over their tokens",
+        note="mean over the offline trajectories of a step, and over their tokens",
         names={"reward/offline_mean": "reward", "loss/policy_offline": "loss"},
     ),
     Lines(

@@ -1,4 +1,4 @@
-"""A function that may not end, run so that this process and what it has imported stay as they are.
+"""A time limit for functions that may never end, without the loss of the process and its imports.
 
 A worker that had to be killed would have to import computer algebra again, a second or two for every hostile answer.
 Python code is interrupted (`in_time`); compiled code, which cannot be, runs in a fork (`in_child`).

@@ -23,13 +23,14 @@ MARGIN = 6
 """White pixels around the canvas, so that a full background has an edge."""
 COLOUR_SHARE, EDGE_SHARE = 0.6, 0.4
 BACKGROUND_SHARE = 0.8
-"""Of the colour share, for agreement on what stands out from the background."""
+"""Share of the colour score that goes to agreement on what stands out from the background."""
 MUCH_DRAWN_FRAC = 0.02
-"""From this share of the pixels on, objects count in full."""
+"""From this share of drawn pixels on, objects count in full."""
 BACKGROUND_FRAC = 0.1
 """Share of the pixels from which on the commonest colour is a background."""
 TEXT_SHARE = 0.25
-"""For the words of a drawing that has any: in pixels two words differ little, and some scripts have no letters here."""
+"""Share of the likeness for the words of a drawing that has any: in pixels two words differ little, and some scripts
+have no letters in this font."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,7 +28,7 @@ class Reading:
     name: str
     find: Callable[[Response], Found]
     is_prose: bool
-    """Where none of the texts is an answer, it may stand somewhere in the last of them."""
+    """True where an answer that is in none of the texts may stand somewhere in the last of them."""
 
 
 def _tagged(response: Response) -> Found:

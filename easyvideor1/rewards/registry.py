@@ -1,4 +1,4 @@
-"""Rewards of one's own: `@reward("my type")` for a problem type, `@part("brevity")` for a part of every score."""
+"""Rewards of the user: `@reward("my type")` for a problem type, `@part("brevity")` for a part of every score."""
 
 from __future__ import annotations
 

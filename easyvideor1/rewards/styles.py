@@ -1,4 +1,4 @@
-"""Style sheets of pages as far as a comparison needs them: declarations of single tags, classes and ids."""
+"""The part of style sheets that a comparison of pages needs: declarations of single tags, classes and ids."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 MAX_RULES = 500
 MAX_DECLARATIONS = 50
-"""Of one rule or element."""
+"""Most declarations of one rule or element."""
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _AT_BLOCK = re.compile(r"@[^{};]*+(?:;|\{(?:[^{}]*+\{[^{}]*+\})*+[^{}]*+\})")
 _RULE = re.compile(r"([^{}]{1,500})\{([^{}]{0,5000})\}")

@@ -1,4 +1,4 @@
-"""Judging a batch in processes that can be killed, within a bounded time."""
+"""Scoring a batch in processes that can be killed, within a bounded time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from easyvideor1.rewards.budget import Budget
 from easyvideor1.rewards.grader import Grader, Heavy, without_content
 from easyvideor1.rewards.parse import read_response
 from easyvideor1.rewards.registry import REGISTRY
-from easyvideor1.rewards.router import Judged
+from easyvideor1.rewards.router import TaskScore
 from easyvideor1.types import Sample, Score
 
 RECYCLE_AFTER = 2000
 """Items after which a worker is replaced, because code of the user's may keep what it should not."""
 SLOWEST_KEPT = 5
 SPARE_S = 2.0
-"""Beyond the limit that a worker keeps itself, before it is killed."""
+"""Seconds that a worker may go on beyond the limit it keeps itself, before it is killed."""
 KINDS = {JobTimeout: "time", JobOutOfMemory: "memory", JobDied: "crash"}
 
 Response = tuple[int, Sample, str, float | None]
@@ -173,7 +173,7 @@ class Workers:
             return Score.unscored(outcome.error.problem)
         self.cut[kind] += 1
         return router.finish(
-            Judged(0.0, None, outcome.error.problem),
+            TaskScore(0.0, None, outcome.error.problem),
             sample,
             text,
             response=read_response(text),
@@ -206,7 +206,7 @@ def _data_error(outcome: Outcome[Heavy, Score]) -> DataError:
         f"the gold answer could not be read: {error.problem}",
         where=sample.where or sample.id,
         field="answer",
-        remedy="mend the row, or raise reward.deadline_s and reward.memory_mb",
+        remedy="correct the row, or raise reward.deadline_s and reward.memory_mb",
     )
 
 

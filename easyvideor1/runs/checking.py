@@ -1,4 +1,4 @@
-"""Everything that would stop or spoil a run, found before it: what `easyvideor1 data check` does."""
+"""`easyvideor1 data check`: everything that would stop or spoil a run, found before it starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeping the rows of a data set that a model solves sometimes: what `easyvideor1 data filter` does."""
+"""`easyvideor1 data filter`: keep the rows of a data set that a model solves sometimes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One video or image looked at: its plan, its frames, or why it cannot be read."""
+"""The plan and the frames of one video or image, or the reason why it cannot be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filling the frame cache of a data set ahead of a run: what `easyvideor1 preprocess` does."""
+"""`easyvideor1 preprocess`: fill the frame cache for a data set ahead of a run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Workers:
     """Where the work runs."""
 
     processes: int
-    """On this machine."""
+    """Number of processes on this machine."""
     ray: str | None = None
     """Address of a Ray cluster instead, "" for the one that the environment names or a new one; None: no cluster."""
 
@@ -55,7 +55,7 @@ class Preprocessed:
     summary: Summary
     wall_s: float
     failed_file: Path
-    """Written if something failed."""
+    """File of the media that failed; written only if there are any."""
 
     def as_values(self) -> dict[str, Any]:
         found = self.summary

@@ -105,7 +105,7 @@ class TypeTrial:
     parts: Mapping[str, float]
     """Means of all other parts over the gold answers."""
     num_unscored: int
-    """Of the gold answers."""
+    """Gold answers that could not be scored."""
     is_wrong: bool
     """A gold answer is not worth 1, or an empty one is worth something."""
 

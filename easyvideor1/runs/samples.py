@@ -110,7 +110,7 @@ def _usable(data: CheckedData, *, on_bad: OnBad | None) -> Samples:
 
 
 def _with_way_out(error: DataError, data: CheckedData, *, num_bad: int) -> DataError:
-    """The error with what to do if the row cannot be mended."""
+    """The error, with the remedy for a row that cannot be corrected."""
     names = " ".join(file.source.path for file in data.files)
     count = f"it and {num_bad - 1} more rows" if num_bad > 1 else "it"
     way_out = f"to go on without {count}: `easyvideor1 data clean {names} --out GOOD.jsonl`, or data.on_bad_sample=skip"

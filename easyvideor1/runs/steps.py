@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from easyvideor1.data.prepare import Planner
 
 MEMORY_FOLDER = "checked"
-"""In the folder of the frame cache."""
+"""Name of the folder for results of earlier checks, inside the frame cache."""
 MODEL_FILES = (
     "config.json", "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "chat_template.jinja",
     "chat_template.json", "preprocessor_config.json", "processor_config.json",

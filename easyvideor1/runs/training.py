@@ -39,7 +39,7 @@ class TrainedRun:
     """Where a run ended."""
 
     out: Path
-    """Its folder: metrics.jsonl, validation.jsonl, rollouts/, checkpoints/, report.html."""
+    """Folder of the run: metrics.jsonl, validation.jsonl, rollouts/, checkpoints/, report.html."""
     step: int
     """Finished steps."""
     best_accuracy_frac: float | None

@@ -30,7 +30,7 @@ class Candidate:
     example: Example
     group: Group
     greedy_score: Score | None
-    """Of one more, greedy, response that does not train; for algorithms that compare with it."""
+    """Score of one more response, greedy, that does not train; for algorithms that compare with it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,7 +76,7 @@ class Collector:
         """
         Args:
             samples: the training samples, all checked.
-            offline: trajectories to mix in; needed where `offline.enable` is set.
+            offline: trajectories to put into groups; needed where `offline.enable` is set.
             note_bad: is told every sample that was skipped.
         """
         assert offline is not None or not algorithm.needs_offline, "this algorithm learns from offline trajectories"
@@ -189,7 +189,7 @@ class Collector:
         greedy_scores = [found[number, True].scores[0] for number in range(len(examples)) if (number, True) in found]
         self._check_unscored(groups, step)
         with self._watch.part("reward"):
-            groups = self._mixed(groups, trajectories)
+            groups = self._with_trajectories(groups, trajectories)
         return [
             Candidate(example=example, group=group, greedy_score=score)
             for example, group, score in itertools.zip_longest(examples, groups, greedy_scores)
@@ -218,7 +218,7 @@ class Collector:
     def _greedy_sampling(self) -> Sampling:
         return Sampling(temperature=0.0, max_response_tokens=self._config.rollout.max_response_tokens)
 
-    def _mixed(self, groups: Sequence[Group], trajectories: Sequence[Rollout | None]) -> list[Group]:
+    def _with_trajectories(self, groups: Sequence[Group], trajectories: Sequence[Rollout | None]) -> list[Group]:
         """Offline trajectories in the last place of the groups that take one, scored by the same rewards."""
         offline = self._config.offline
         taken = {
@@ -228,13 +228,13 @@ class Collector:
         }
         items = [(groups[place].prompt.sample, item.text, len(item.token_ids)) for place, item in taken.items()]
         scores = self._score(items) if items else []
-        mixed = list(groups)
+        changed = list(groups)
         for (place, trajectory), score in zip(taken.items(), scores, strict=True):
-            mixed[place] = with_offline(groups[place], trajectory=trajectory, score=score, n=self._n)
-        return mixed
+            changed[place] = with_offline(groups[place], trajectory=trajectory, score=score, n=self._n)
+        return changed
 
     def _check_unscored(self, groups: Sequence[Group], step: int) -> None:
-        """Stop where too many rollouts could not be judged: a reward that fails must not look like a bad policy."""
+        """Stop where too many rollouts could not be scored: a reward that fails must not look like a bad policy."""
         scores = [(group, score) for group in groups for score in group.scores]
         unscored = [(group, score) for group, score in scores if not score.is_scored]
         limit = self._config.reward.max_unscored_frac

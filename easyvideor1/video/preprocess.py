@@ -48,7 +48,7 @@ class StoreFrames:
     specs: Mapping[MediaKind, FrameSpec]
     vision: VisionSpec
     cache: CacheConfig
-    """Where to; its mode does not count."""
+    """The frame cache to write to; its mode is ignored."""
     decode: Callable[[MediaPlan], Clip] | None = None
     """Makes the clip of a plan; None: `video.decode.decode` on one core."""
 

@@ -64,7 +64,7 @@ class Header:
     crop: Crop = WHOLE
     """What of a picture as stored is not shown, by its container; what the stream crops itself never comes out."""
     orientation: Orientation = UPRIGHT
-    """Of all its frames."""
+    """Orientation of all its frames."""
     hdr: Hdr = ""
     """Transfer function, if it is one of high dynamic range."""
     has_alpha: bool = False

@@ -32,7 +32,7 @@ def test_first_and_last_validation_are_compared_question_by_question():
     records += [answer(5, "a", 0.0), answer(5, "b", 0.0), answer(5, "c", 0.0)]
     records += [answer(9, "b", 1.0), answer(9, "a", 1.0), answer(9, "c", 0.5)]
     board = present(scoreboard(records, is_greedy=True))
-    assert (board.first_step, board.last_step, board.draws) == (0, 9, 1)
+    assert (board.first_step, board.last_step, board.num_answers) == (0, 9, 1)
     assert board.total.first.mean == pytest.approx(0.5)
     assert board.total.change.mean == pytest.approx(1 / 3)
     assert [(record.name, record.first.count, record.change.mean) for record in board.by_type] == [
@@ -58,7 +58,12 @@ def test_sampled_answers_are_averaged_per_question_and_kept_apart_from_greedy_on
     for step, values in ((0, (1.0, 0.0)), (4, (1.0, 1.0))):
         records += [answer(step, "a", value, kind=f"sample {draw}") for draw, value in enumerate(values, start=1)]
     board = present(scoreboard(records, is_greedy=False))
-    assert (board.total.first.mean, board.total.last.mean, board.total.first.count, board.draws) == (0.5, 1.0, 1, 2)
+    assert (board.total.first.mean, board.total.last.mean, board.total.first.count, board.num_answers) == (
+        0.5,
+        1.0,
+        1,
+        2,
+    )
     assert scoreboard(records, is_greedy=True) is None
     assert validation_series(records) == {"greedy": [(0, 0.0)], "sampled": [(0, 0.5), (4, 1.0)]}
 

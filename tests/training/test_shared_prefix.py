@@ -96,9 +96,9 @@ def plain_run(request):
         {"form": "shared", "tokens_per_pack": WHOLE_BATCH},
         {"form": "shared", "tokens_per_pack": LARGEST_GROUP - 8},
         {"form": "separate", "tokens_per_pack": 100},
-        {"form": "rows", "tokens_per_pack": 100},
+        {"form": "padded", "tokens_per_pack": 100},
     ],
-    ids=["shared, few groups per pack", "shared, all groups in a pack", "shared, groups cut", "separate", "rows"],
+    ids=["shared, few groups per pack", "shared, all groups in a pack", "shared, groups cut", "separate", "padded"],
 )
 def test_packed_rows_equal_the_plain_padded_forward(plain_run, options):
     model, cases, logprobs, gradients = plain_run
@@ -233,7 +233,7 @@ def test_a_model_with_linear_attention_gets_rows_with_the_video_of_a_group_compu
     reference, model = tiny_model(family), tiny_model(family)
     shared_prefix.enable(model)
     form = shared_prefix.pack_form(model, shared=True)
-    assert form == "rows"
+    assert form == "padded"
     assert [shared_prefix.pack_form(tiny_model("qwen3_vl"), shared=shared) for shared in (True, False)] == [
         "shared",
         "separate",

@@ -1,4 +1,4 @@
-"""What the rest of a text does to a number in it: deny it, bound it, or compute with it; then it is no answer.
+"""Whether the words around a number deny it, bound it or compute with it, so that it is no answer.
 
 All texts here are in lower case, as `scan.normalized` gives them.
 """

@@ -78,7 +78,7 @@ class Program:
 
     source: str
     syntax: str
-    """Its syntax tree in words, without comments; the source where it does not parse."""
+    """The syntax tree of the program in words, without comments; the source where it does not parse."""
 
 
 def read_program(text: str) -> Program | None:

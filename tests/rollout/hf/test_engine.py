@@ -270,7 +270,7 @@ def test_prompts_of_very_different_lengths_are_kept_apart_and_given_back(family,
         HFEngine,
         "_advance",
         lambda self, batch: (
-            held.append(([len(stack.reads) for stack in batch._stacks], {row.read for row in batch.rows})),
+            held.append(([len(stack.reads) for stack in batch._stacks], {row.read for row in batch.slots})),
             whole(self, batch),
         )[1],
     )
