@@ -66,8 +66,9 @@ def pass_at_k(passed_G: Sequence[float], *, k: int) -> list[float]:
     """[G] advantages of the reward "at least one of k responses passes", in closed form (arXiv:2508.10751).
 
     Over all ways to choose k of the n scored responses, the reward of a choice is 1 if one of them passed. With m
-    failures its mean is p = 1 - C(m, k) / C(n, k) and its deviation sqrt(p (1 - p)); a response gets the mean standardized
-    reward of the choices that hold it. A group without failures, without passes, or with fewer than k failures has no signal.
+    failures its mean is p = 1 - C(m, k) / C(n, k) and its deviation sqrt(p (1 - p)); a response gets the mean
+    standardized reward of the choices that hold it. A group without failures, without passes, or with fewer than k
+    failures has no signal.
 
     Args:
         passed_G: [G] 1.0 passed, 0.0 failed, NaN unscored.

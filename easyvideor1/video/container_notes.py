@@ -1,5 +1,5 @@
-"""Facts in the header of a container that PyAV does not pass on: which part of the pictures is to be seen, at which speed,
-and whether their colours are of a kind that no decoder here understands."""
+"""Facts in the header of a container that PyAV does not pass on: which part of the pictures is to be seen, at which
+speed, and whether their colours are of a kind that no decoder here understands."""
 
 from __future__ import annotations
 
