@@ -116,7 +116,7 @@ class DataConfig:
     image: FrameSpec = field(default_factory=lambda: FrameSpec(max_pixels=1_048_576))
     """Budget of one image; only the pixel limits count."""
     max_prompt_tokens: int = 16_384
-    """Longer prompts are bad samples; they are found from the plan, before any decode."""
+    """Longest prompt; longer ones are bad samples, found from the plan before any decode."""
     on_bad_sample: Literal["error", "skip"] = "error"
     """What a sample does that cannot be used (a wrong row, a broken file, too long a prompt): stop the run, or be left
     out, counted and noted in bad_samples.jsonl."""
@@ -167,7 +167,7 @@ class RolloutConfig:
     top_k: int = 0
     """Sample among the k likeliest tokens; 0: among all."""
     max_response_tokens: int = 1024
-    """Longer responses are cut there."""
+    """Longest response; longer ones are cut there."""
     tokens_per_batch: int = 65_536
     """Tokens whose keys and values are in memory at once while sampling: each prompt once, and max_response_tokens for
     each response under way (one is always, however long)."""
@@ -189,7 +189,7 @@ class JudgeConfig:
     """A language model that grades answers, behind an OpenAI-compatible endpoint."""
 
     base_url: str
-    """Such as http://localhost:8000/v1."""
+    """Address of the endpoint, such as http://localhost:8000/v1."""
     model: str
     """Name of the model there."""
     problem_types: tuple[str, ...]
@@ -201,7 +201,7 @@ class JudgeConfig:
     concurrency: int = 16
     """Requests under way at once."""
     timeout_s: float = 60.0
-    """Time one request may take."""
+    """Longest time that one request may take, in seconds."""
     retries: int = 3
     """Further tries of a failed request, by the client, with growing pauses."""
     max_tokens: int = 1024
@@ -280,7 +280,7 @@ class RewardConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AlgorithmConfig:
-    """What an update learns from the scores."""
+    """The algorithm of an update: how it learns from the scores."""
 
     name: str = "grpo"
     """Name of an algorithm (docs/adding-an-algorithm.md lists them)."""
@@ -320,7 +320,7 @@ class OptimizerConfig:
     weight_decay: float = 0.01
     """Share of a weight that is taken away per step, times the learning rate."""
     max_grad_norm: float = 1.0
-    """Longer gradients are scaled down to this norm; .inf: never."""
+    """Largest norm of the gradient; longer gradients are scaled down to it. .inf: never."""
     warmup_steps: int = 0
     """Steps over which the rate rises evenly to its full value, the first of them not at 0."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"

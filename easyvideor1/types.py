@@ -138,7 +138,7 @@ class VisionSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MediaPlan:
-    """What of a medium will be seen, known before anything is decoded."""
+    """The frames of a medium that will be seen, known before anything is decoded."""
 
     media: Media
     times_s: tuple[float, ...]

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 LEAST_BYTES = 1 << 20
-"""Smaller tensors are cheap to make anew."""
+"""Smallest tensor that is kept; smaller ones are cheap to make anew."""
 MOST_FREE_BYTES = 4 << 30
-"""More than this is not kept for later; what is kept was in use at the same time before."""
+"""Most memory that is kept for later; it was in use at one time before."""
 MOST_WASTE = 2
 """A buffer of up to this many times the wanted size is taken."""
 

@@ -28,7 +28,7 @@ MANY_ROWS = 1000
 they may be too long."""
 FEW_MEDIA = 16
 ROW_DEADLINE_S = 60.0
-"""Time a chunk of rows may take; a gold answer that takes as long cannot be used."""
+"""Longest time for a chunk of rows; a gold answer that takes as long cannot be used."""
 
 Progress = Callable[[str, int, int], object]
 """Progress of a check: (what is checked, number done, number in all)."""
@@ -40,7 +40,7 @@ class Workers:
 
     processes: int
     deadline_s: float
-    """Time one media file may take."""
+    """Longest time for one media file, in seconds."""
     look_here: Callable[[Media], Seen] | None = None
     """Does what `Steps.look` does for a few media, in this process."""
 
@@ -297,7 +297,7 @@ def _look_at_media(
 
 
 def _looked(media: Sequence[Media], look: Look, workers: Workers) -> Iterator[tuple[Media, Seen | DataError]]:
-    """What is found out about each medium, as it comes."""
+    """The result for each medium, as it comes."""
     if len(media) <= FEW_MEDIA and workers.look_here is not None:
         for medium in media:
             try:

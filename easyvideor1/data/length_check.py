@@ -19,7 +19,7 @@ UNCOUNTED = -1
 TRIED_ROWS = 8
 """Estimates are compared with the truth on so many rows before they are believed."""
 DEADLINE_S = 120.0
-"""Time the texts of a chunk may take."""
+"""Longest time for the texts of a chunk, in seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +135,7 @@ class _Measuring:
         return shape.is_of_bytes and most <= self._check.limit.tokens
 
     def settle(self, place: int, text_tokens: int) -> None:
-        """By an estimate where that decides, else exactly."""
+        """Measure by an estimate where that decides, else exactly."""
         assert self._check.shape is not None
         tokens = self._around(place, self._check.shape) + text_tokens
         if abs(tokens - self._check.limit.tokens) <= self._slack(place):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from easyvideor1.data.encode import Encoder
 
 WORD = "x"
-"""One token in every tokenizer of bytes."""
+"""A text that is one token in every tokenizer of bytes."""
 MAX_DIGITS = 6
 """Times of up to 999,999 s."""
 SLACK_TOKENS, SLACK_PER_MEDIUM, SLACK_PER_MESSAGE = 8, 4, 2
@@ -128,7 +128,7 @@ class CountText:
     templates: str | None
 
     def __call__(self, chunk: Chunk) -> list[int]:
-        """Of each row; its rows are readable."""
+        """The number of tokens of each row; the rows are readable."""
         counts = []
         for where, content in chunk.rows:
             row = parse(content, where=where)

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 FORMAT = 1
 HEAD = f"easyvideor1 checked rows, format {FORMAT}, checksum "
 KEPT_FILES = 32
-"""Files in a folder above which the oldest are removed."""
+"""Most files in a folder; beyond that the oldest are removed."""
 PACKAGE = Path(__file__).parents[1]
 DECIDING = ("data", "rewards", "video", "problem_types.py", "types.py")
 """Code whose change may change what a check finds."""
@@ -62,7 +62,7 @@ class Remembered:
 
 
 class Memory:
-    """What is remembered in a folder under some settings.
+    """The remembered results in a folder under some settings.
 
     Args:
         settings: digest of all that decides beside rows and media.
@@ -72,7 +72,7 @@ class Memory:
         self._folder, self._settings = folder, settings
 
     def recall(self, data: Path) -> Remembered:
-        """What is known of the rows of a data file; nothing where there is no intact memory of it."""
+        """The remembered results for the rows of a data file; nothing where there is no intact memory of it."""
         try:
             head, body = self._path(data).read_bytes().split(b"\n", 1)
             if head.decode() == HEAD + xxhash.xxh3_128_hexdigest(body):

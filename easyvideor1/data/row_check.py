@@ -28,7 +28,7 @@ NFC_GROWTH = 3
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What makes a row unusable."""
+    """The reason why a row is unusable."""
 
     about: About
     problem: str
@@ -58,7 +58,7 @@ class Columns:
     problem_types: list[str] = field(default_factory=list)
     modalities: list[str] = field(default_factory=list)
     text_bytes: list[int] = field(default_factory=list)
-    """Most bytes of what is said in a prompt, that is of its tokens where they are made of bytes."""
+    """Bytes of the texts in a prompt: an upper bound of its text tokens where tokens are made of bytes."""
     questions: list[int] = field(default_factory=list)
     """Hash of what is asked about what: problem, options and media."""
     golds: list[int] = field(default_factory=list)
@@ -119,7 +119,7 @@ class CheckRows:
     """Parses rows, renders their prompts and reads their gold answers; picklable, to run in worker processes."""
 
     check_gold: Callable[[Sample], object]
-    """Raises DataError where a sample cannot be scored."""
+    """Reads the gold answer of a sample; raises DataError where the sample cannot be scored."""
     thinking: bool
     templates: str | None
 

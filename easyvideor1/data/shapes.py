@@ -37,7 +37,7 @@ def convert_command(path: str | Path) -> str:
 
 
 def foreign_file(path: Path, line: bytes) -> DataError | None:
-    """What a file is that holds no rows of JSON; None where it may hold them.
+    """The kind of a file that holds no rows of JSON; None where it may hold them.
 
     Args:
         line: its first line that is not empty.
@@ -56,7 +56,7 @@ def foreign_file(path: Path, line: bytes) -> DataError | None:
 
 
 def _folder(path: Path) -> str | None:
-    """What a folder is that `data convert` reads."""
+    """The kind of a folder that `data convert` reads."""
     if (path / "dataset_dict.json").exists() or (path / "dataset_info.json").exists():
         return "a folder of Hugging Face datasets"
     if any(path.rglob("*.parquet")):

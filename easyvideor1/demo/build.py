@@ -53,7 +53,7 @@ TEXT_EXAM_FRAC, READING_EXAM_FRAC, IMAGE_EXAM_FRAC = 0.08, 0.12, 0.16
 
 @dataclass(frozen=True, kw_only=True)
 class Habit:
-    """What the last stage shows."""
+    """The responses that the last stage shows."""
 
     answer: Answer
     steps: int

@@ -69,7 +69,7 @@ class Loaded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What one response to one item is worth."""
+    """The worth of one response to one item."""
 
     item: Item
     value: float | None
@@ -94,7 +94,7 @@ class Published:
     source: str
     """Where it is published, and under which conditions as far as they are known."""
     is_verified: bool = True
-    """False: recalled, not checked at its source."""
+    """False for a score that was recalled and not checked at its source."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -22,7 +22,7 @@ QUESTION_FIELDS = ("id", "problem_id", "problem_type", "answer", "solution", "op
 
 @dataclass(kw_only=True)
 class Place:
-    """Where a row stands, and what is noted about it."""
+    """The place of a row in its file, and the notes about it."""
 
     path: Path
     number: int

@@ -51,7 +51,7 @@ class Decoding:
 
 @dataclass(frozen=True, kw_only=True)
 class Template:
-    """What is said around a question."""
+    """The text around a question."""
 
     text: str
     """Jinja: what the user says behind the media; kept byte for byte."""
@@ -94,7 +94,7 @@ class Protocol:
 
     @property
     def hash(self) -> str:
-        """The same for the same settings, whatever file they stand in."""
+        """A hash that is the same for the same settings, whatever file they stand in."""
         text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

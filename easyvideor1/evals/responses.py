@@ -22,7 +22,7 @@ TEXT_FIELDS = ("response", "prediction", "output", "pred", "answer_by_model")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Responses:
-    """What was answered to which item."""
+    """The saved responses by item."""
 
     by_id: Mapping[str, str]
     origin: str
@@ -197,6 +197,6 @@ def _places(items: Sequence[Item], *, is_by_place: bool) -> Callable[[Any], str 
 
 
 def _aliases(name: str) -> Iterable[str]:
-    """What the authors call an item whose id has a track or a file in front."""
+    """Names that the authors use for items whose id has a track or a file in front."""
     _, slash, rest = name.partition("/")
     return (rest,) if slash else ()

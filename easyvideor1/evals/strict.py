@@ -25,7 +25,7 @@ HIDDEN = "hidden"
 
 
 def strict(item: Item, response: str, *, reading: str) -> Outcome:
-    """What a response is worth; unscored where it needs the judge."""
+    """The worth of a response; unscored where it needs the judge."""
     if item.judge:
         reason = "its gold answer is not public" if item.judge == HIDDEN else "needs a judge"
         return Outcome(item=item, value=None, reason=reason)
@@ -52,7 +52,7 @@ def letter_of(item: Item, response: str, *, reading: str) -> str:
 
 
 def _graded(item: Item, response: str, gold: str, reading: str) -> Outcome:
-    """By the task of the problem type; open answers that a rule compares must be the same words."""
+    """The outcome by the task of the problem type; open answers that a rule compares must be the same words."""
     sample = replace(item.sample, gold=gold)
     if sample.problem_type == "numerical" and read_number(gold) is None:
         sample = replace(sample, problem_type="open-ended")

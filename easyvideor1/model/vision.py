@@ -21,7 +21,7 @@ KINDS = {"image": ("pixel_values", "image_grid_thw"), "video": ("pixel_values_vi
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class VisionTokens:
-    """What takes the places of the vision tokens of one kind in a prompt."""
+    """The embeddings that replace the vision tokens of one kind in a prompt."""
 
     first: torch.Tensor
     """[tokens, hidden], beside the embeddings of the text."""
@@ -49,7 +49,7 @@ class EncoderOutput(ModelOutput):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Seen:
-    """What the tower made of the media of one prompt."""
+    """The output of the tower for the media of one prompt."""
 
     by_kind: Mapping[str, VisionTokens]
     """"image" and "video"; only those the prompt has."""

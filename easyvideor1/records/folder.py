@@ -111,7 +111,7 @@ def _now() -> str:
 
 
 def run_facts() -> dict[str, str]:
-    """What a reader needs to make the run again: command, commit, versions, machine, start (UTC)."""
+    """The facts that a reader needs to make the run again: command, commit, versions, machine, start (UTC)."""
     return {
         "command": _command(),
         "started": _now(),

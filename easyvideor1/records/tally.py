@@ -47,7 +47,7 @@ class Tally:
 
 
 def group_tally(groups: Sequence[Group]) -> Tally:
-    """What the scored groups of a step say about the policy.
+    """Means over the scored groups of a step.
 
     Means of rewards are over scored responses of the policy (offline ones say nothing about it); the unscored share
     stands beside them. A group "without signal" has equal rewards throughout, so it moves nothing.

@@ -284,7 +284,7 @@ def _text(path: Path) -> str:
 
 
 def _bad_samples(folder: RunFolder) -> list[str]:
-    """What was skipped and why, each sample once: a resumed run meets its bad samples again."""
+    """The samples that were skipped, with the reason, each once: a resumed run meets its bad samples again."""
     if not folder.bad_samples.exists():
         return []
     records = read_objects(folder.bad_samples)

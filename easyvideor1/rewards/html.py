@@ -27,7 +27,7 @@ Styling = Counter[tuple[str, str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page shows and how it is built."""
+    """The visible content of a page and its structure."""
 
     tags: tuple[str, ...]
     """"div" where an element opens and "/div" where it closes, in order."""

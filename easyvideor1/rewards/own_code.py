@@ -62,7 +62,7 @@ def require_signature(function: Callable, where: str) -> None:
 
 
 def call(function: Callable[[Sample, str], Any], sample: Sample, text: str) -> Any:
-    """What a function of the user's returns; what it raises comes as a JobError with the line that raised it."""
+    """The result of a function of the user; an exception comes as a JobError with the line that raised it."""
     try:
         return function(sample, text)
     except (EasyVideoError, MemoryError):

@@ -35,7 +35,7 @@ have no letters in this font."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """What a drawing shows."""
+    """The pixels of a drawing, ready to compare."""
 
     pixels: np.ndarray
     """int16 [SIZE, SIZE, 3], 0 to 255, on white."""
@@ -73,7 +73,7 @@ def paint(drawing: Drawing) -> Picture:
 
 
 def _edges(canvas: Image.Image) -> np.ndarray:
-    """Of a blurred picture, so that a shift by a pixel or two hardly matters."""
+    """Strength of the edges of a blurred picture, so that a shift by a pixel or two hardly matters."""
     framed = Image.new("L", (SIZE + 2 * MARGIN, SIZE + 2 * MARGIN), "white")
     edges = np.zeros((SIZE + 2 * MARGIN - 1,) * 2, dtype=np.int16)
     for band in canvas.split():

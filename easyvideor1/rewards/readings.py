@@ -23,7 +23,7 @@ Found = tuple[Sequence[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Where to look for the answer."""
+    """A rule for where the answer stands in a response."""
 
     name: str
     find: Callable[[Response], Found]

@@ -97,7 +97,7 @@ def _add(kind: str, name: str, function: Callable, functions: dict) -> None:
 
 
 def _place(kind: str, name: str, function: Callable) -> str:
-    """Where another process can import a function from; raises UsageError where that is nowhere."""
+    """The place from which another process can import a function; raises UsageError where there is none."""
     what = f"@{kind}({name!r})"
     if not inspect.isfunction(function):
         raise UsageError(f"{what}: decorates {function!r}, which is no function; decorate a function (sample, text)")

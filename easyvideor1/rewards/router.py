@@ -106,7 +106,7 @@ def quick_score(
     overlong: float | None = None,
     reading: Reading = TAGS,
 ) -> Score | None:
-    """The same as `score` where it costs a few milliseconds at most, whatever the response is.
+    """The score of a response that costs a few milliseconds at most.
 
     None where it may take long or runs code of the user's, so that it belongs into a process that can be killed.
     """

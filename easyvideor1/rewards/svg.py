@@ -193,7 +193,7 @@ _DASHED = re.compile(r"(?<![\w-])stroke-dasharray(?![\w-])")
 
 
 def _own_cost(node: Node) -> int:
-    """What an element costs beyond its children and references, in nodes."""
+    """The cost of an element beyond its children and references, in nodes."""
     said = " ".join([*node.attributes, node.attributes.get("style", ""), node.text if node.tag == "style" else ""])
     cost = FILTER_COST if node.tag.startswith("fe") and node.tag != "feMergeNode" else 0
     cost += LAYER_COST * len(_LAYER.findall(said)) + DASH_COST * len(_DASHED.findall(said))

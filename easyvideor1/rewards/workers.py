@@ -30,7 +30,7 @@ Response = tuple[int, Sample, str, float | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What all workers share."""
+    """The settings that all workers share."""
 
     weights: Mapping[str, float]
     thinking: bool
@@ -214,7 +214,7 @@ _KIND = re.compile(r"(?:judge .*?: )?[^:(,;'\d]*", re.DOTALL)
 
 
 def kind_of_reason(reason: str) -> str:
-    """What a reason has in common with others of its kind: its words up to the first detail.
+    """The words of a reason up to its first detail, which reasons of one kind share.
 
     >>> kind_of_reason("unexpected KeyError: 'x' (own.py:3)"), kind_of_reason("judge m: no verdict, 'x'")
     ('unexpected KeyError', 'judge m: no verdict')

@@ -23,7 +23,7 @@ class Sampling:
     """0 is greedy: the most likely token, always."""
     top_p: float = 1.0
     top_k: int = 0
-    """Only the k most likely tokens; 0: all."""
+    """Number of the most likely tokens among which to sample; 0: all."""
     max_response_tokens: int
 
     @property

@@ -61,7 +61,7 @@ def has_signal(group: Group) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Filled(Generic[Item]):
-    """What `fill` brought together for a step."""
+    """The items that `fill` brought together for a step."""
 
     kept: list[Item]
     num_taken: int

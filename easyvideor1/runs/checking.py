@@ -21,7 +21,7 @@ from easyvideor1.runs.media import media_specs, model_vision
 from easyvideor1.runs.steps import length_check, length_limit, memory_of, row_check, shown_progress, try_judge
 
 DEADLINE_S = 300.0
-"""Time one file may take where no cache says so."""
+"""Longest time for one file where no cache sets it, in seconds."""
 SHOWN_KEYS = 5
 
 

@@ -23,7 +23,7 @@ from easyvideor1.runs.converting import rejected_path
 
 @dataclass(frozen=True, kw_only=True)
 class Cleaned:
-    """What was written."""
+    """The result of cleaning data files."""
 
     num_good: int
     num_rejected: int

@@ -95,7 +95,7 @@ def convert(source: Source, out: Path) -> Converted:
 
 
 def rejected_path(out: Path) -> Path:
-    """Where the rows that cannot be used are listed."""
+    """The file that lists the rows that cannot be used."""
     return out.with_name(f"{out.name.removesuffix('.jsonl')}.rejected.jsonl")
 
 

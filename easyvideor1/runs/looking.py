@@ -16,7 +16,7 @@ from easyvideor1.video.sampling import plan_media
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a worker process is asked to look at."""
+    """The task of a worker process: one medium to plan or decode."""
 
     media: Media
     spec: FrameSpec

@@ -40,7 +40,7 @@ LINE_EVERY_S = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Workers:
-    """Where the work runs."""
+    """The processes or the cluster that decode."""
 
     processes: int
     """Number of processes on this machine."""
@@ -50,7 +50,7 @@ class Workers:
 
 @dataclass(frozen=True, kw_only=True)
 class Preprocessed:
-    """What a preprocessing run did."""
+    """The result of a preprocessing run."""
 
     summary: Summary
     wall_s: float

@@ -117,7 +117,7 @@ def memory_of(
     *,
     limit: LengthLimit,
 ) -> Memory | None:
-    """Where the findings of a check under these settings are remembered; None without a cache folder."""
+    """The memory for results of a check under these settings; None without a cache folder."""
     if cache is None:
         return None
     settings = {

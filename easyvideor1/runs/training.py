@@ -36,7 +36,7 @@ VALIDATION_SEED = 2
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRun:
-    """Where a run ended."""
+    """The state in which a run ended."""
 
     out: Path
     """Folder of the run: metrics.jsonl, validation.jsonl, rollouts/, checkpoints/, report.html."""

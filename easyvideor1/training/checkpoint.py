@@ -29,7 +29,7 @@ PREFIX = "step-"
 
 @dataclass(frozen=True, kw_only=True)
 class RunState:
-    """Where a run stands after a finished step."""
+    """The state of a run after a finished step."""
 
     step: int
     """Finished updates; also the version of the weights."""

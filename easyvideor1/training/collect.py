@@ -35,7 +35,7 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Collected:
-    """What a step trains on."""
+    """The scored groups of a step."""
 
     candidates: list[Candidate]
     sampled: list[Group]

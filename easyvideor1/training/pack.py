@@ -26,7 +26,7 @@ these sequences side by side in an ordinary batch, for models in which one seque
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ResponseTokens:
-    """What is known of each response token of a pack, [N] each."""
+    """The facts about each response token of a pack, [N] each."""
 
     token_ids: torch.Tensor
     """int64."""

@@ -19,7 +19,7 @@ KL_NAMES = ("loss/kl_ref", "reward/kl_ref", "loss/kl_old")
 
 @dataclass(frozen=True, kw_only=True)
 class Trend:
-    """What the rules remember from step to step; part of a checkpoint."""
+    """The averages and counts that the rules need from earlier steps; part of a checkpoint."""
 
     zero_steps: int = 0
     """Steps in a row in which no rollout got a reward for accuracy."""

@@ -37,7 +37,7 @@ class ContainerNotes:
 def container_notes(
     source: Source, container: InputContainer, stream: VideoStream, index: Index | None, size: tuple[int, int]
 ) -> ContainerNotes:
-    """What a container says about its video stream.
+    """The notes of a container about its video stream.
 
     Args:
         index: of an MP4 file.

@@ -83,7 +83,7 @@ class Job:
 
 @dataclass(kw_only=True)
 class Summary:
-    """What a preprocessing run did so far."""
+    """Counts of a preprocessing run so far."""
 
     total: int
     total_source_bytes: int

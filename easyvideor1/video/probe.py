@@ -78,7 +78,7 @@ class Header:
 
 
 def header_of(source: Source) -> Header:
-    """What a file says about itself as a video; errors as of `probe` and `stills.picture_header`."""
+    """The facts in a file's header about its video; errors as of `probe` and `stills.picture_header`."""
     return _picture_as_video(source) if source.content == "picture" else probe(source)
 
 

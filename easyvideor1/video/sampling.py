@@ -74,7 +74,7 @@ def vision_spec(config: Mapping[str, Any], preprocessor: Mapping[str, Any] | Non
 
 
 def plan_media(media: Media, spec: FrameSpec, vision: VisionSpec, *, files: Files = FRESH) -> MediaPlan:
-    """What of a medium will be seen.
+    """The plan of a medium: which frames will be seen, at which size.
 
     Args:
         files: who is asked about a video file; `KnownFiles` remembers the answers on disk.

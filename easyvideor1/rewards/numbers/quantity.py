@@ -100,7 +100,7 @@ _STOP = re.compile(
 
 
 def _unit_at(text: str, numeral: Numeral) -> Unit:
-    """What stands directly behind a number, up to the next small word, or a currency before it."""
+    """The unit directly behind a number, up to the next small word, or the currency before it."""
     before = text[numeral.start - 1 : numeral.start] if numeral.start else ""
     sign = before if before in CURRENCY_SIGNS else text[numeral.start : numeral.start + 2].lstrip("-")[:1]
     if sign and sign in CURRENCY_SIGNS:

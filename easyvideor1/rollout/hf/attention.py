@@ -20,7 +20,7 @@ NAME = "rollout"
 
 
 class Attend(Protocol):
-    """What a forward of the language model is given as `attend`."""
+    """The attention function that a forward of the language model is given as `attend`."""
 
     def __call__(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float

@@ -61,7 +61,7 @@ class Slot:
 
     wanted: Wanted
     index: int
-    """Among the responses of its request."""
+    """Index of the response among those to its request."""
     read: ReadPrompt
     start: int
     """Step of its first token."""
