@@ -234,14 +234,14 @@ def _trajectories(row: Mapping[str, Any], *, where: str) -> tuple[str, ...]:
             f"must be true or false, got {flag!r:.60}", where=where, field="has_offline_trajectory",
             remedy="false leaves the offline trajectories out",
         )  # fmt: skip
-    stored = row.get("offline_output") or ()
-    stored = (stored,) if isinstance(stored, str) else stored
-    if not isinstance(stored, (list, tuple)) or not all(isinstance(text, str) for text in stored):
+    given = row.get("offline_output") or ()
+    given = (given,) if isinstance(given, str) else given
+    if not isinstance(given, (list, tuple)) or not all(isinstance(text, str) for text in given):
         raise DataError(
             "must be a text or a list of texts", where=where, field="offline_output",
             remedy="lists within the list are no responses",
         )  # fmt: skip
-    return tuple(text for text in stored if text.strip()) if flag else ()
+    return tuple(text for text in given if text.strip()) if flag else ()
 
 
 def _in_tag_order(texts: Sequence[str], media: list[Media], *, where: str) -> tuple[Media, ...]:
