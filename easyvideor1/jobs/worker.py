@@ -172,7 +172,7 @@ def too_late(deadline_s: float) -> JobTimeout:
 
 
 def _environment(threads: int) -> dict[str, str]:
-    """The environment of this process, with the package importable and compiled loops on as many cores as they may use."""
+    """The environment of this process, with the package importable and compiled loops on that many cores."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
     search_path = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     return (
