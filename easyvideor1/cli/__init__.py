@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
+import os
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -11,7 +13,8 @@ from types import ModuleType
 
 from easyvideor1 import __version__
 from easyvideor1.cli.logs import set_up_logging
-from easyvideor1.errors import EasyVideoError
+from easyvideor1.errors import EasyVideoError, RunError, UsageError
+from easyvideor1.records.drafts import REMEDIES, reason
 
 COMMANDS = {
     "demo": "train a tiny model on made-up video questions, end to end, on a CPU",
@@ -74,6 +77,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except EasyVideoError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:  # whoever reads the output has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for what is still buffered, until the process ends
+        return 0
+    except OSError as error:
+        if error.errno not in REMEDIES:
+            raise
+        print(f"error: {error.filename or args.command}: {reason(error)}", file=sys.stderr)
+        return RunError.exit_code if error.errno in (errno.ENOSPC, errno.EDQUOT) else UsageError.exit_code
     except KeyboardInterrupt:
         print("interrupted; run the same command again to go on", file=sys.stderr)
         return INTERRUPTED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from easyvideor1.extras import need
@@ -19,7 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "run",
         metavar="RUN",
         type=Path,
-        help="folder of a run (its best checkpoint, or else its newest), or one of its checkpoints/ folders",
+        help="folder of a run, or one of its checkpoints/ folders",
+    )
+    parser.add_argument(
+        "--step",
+        default="",
+        metavar="best|last|N",
+        help="which checkpoint of the run (default: the best, or the last where nothing was validated)",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to make")
 
@@ -28,5 +35,8 @@ def run(args: argparse.Namespace) -> int:
     need("torch", "transformers", for_what="export")
     from easyvideor1.runs.exporting import export  # imports torch
 
-    print(f"{export(args.run, args.out)}: {args.out}")
+    chosen = export(args.run, args.out, step=args.step)
+    if chosen.warning:
+        print(f"warning: {chosen.warning}", file=sys.stderr)
+    print(f"step {chosen.step} of {args.run}, {chosen.why}: {args.out}")
     return 0

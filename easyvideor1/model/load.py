@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForImageTextToText, PreTrainedModel
 
 from easyvideor1.config import ModelConfig
+from easyvideor1.errors import UsageError
 from easyvideor1.model import lora
 from easyvideor1.model.families import vision_tower
 
 
 def load_model(config: ModelConfig) -> PreTrainedModel:
-    """The configured model, with its adapters, frozen parts and activation checkpointing."""
-    model = AutoModelForImageTextToText.from_pretrained(
-        config.path, dtype=getattr(torch, config.dtype), local_files_only=True
-    )
+    """The model in a folder of Transformers' layout, prepared as configured.
+
+    Raises:
+        UsageError: its configuration or weights cannot be read.
+    """
+    try:
+        model = AutoModelForImageTextToText.from_pretrained(
+            config.path, dtype=getattr(torch, config.dtype), local_files_only=True
+        )
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        lines = str(error).strip().splitlines()
+        raise UsageError(
+            f"model.path={config.path}: the model cannot be read: {lines[0] if lines else type(error).__name__} "
+            "(is the folder complete, and of a supported family?)"
+        ) from error
+    return prepared(model, config)
+
+
+def prepared(model: PreTrainedModel, config: ModelConfig) -> PreTrainedModel:
+    """A loaded model on its device, with the configured adapters, frozen parts and activation checkpointing."""
     model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))  # type: ignore[arg-type]
     if config.freeze_vision_tower:
         vision_tower(model).requires_grad_(False)

@@ -22,6 +22,11 @@ from easyvideor1.config import RunConfig
 from easyvideor1.config_tree import to_tree
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.jobs.locks import Held, held
+from easyvideor1.records.drafts import reason
+
+REPORT_MARK = b"easyvideor1 report</title>"
+"""In the head of every report that this package writes, and of no other page."""
+REPORT_HEAD_BYTES = 4096
 
 
 class RunFolder:
@@ -61,11 +66,33 @@ class RunFolder:
                     "another `out`"
                 ) from None
             except OSError as error:
-                raise UsageError(f"{self.path}: cannot write the folder of the run: {error.strerror}") from None
+                raise UsageError(f"{self.path}: cannot write the folder of the run: {reason(error)}") from None
             yield
 
+    def check_report_is_own(self) -> None:
+        """Make sure that writing the report replaces no page of somebody else.
+
+        Raises:
+            UsageError: a report.html stands there that this package did not write.
+        """
+        try:
+            with self.report.open("rb") as file:
+                is_own = REPORT_MARK in file.read(REPORT_HEAD_BYTES)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise UsageError(f"{self.report}: cannot be read: {reason(error)}") from None
+        if not is_own:
+            raise UsageError(
+                f"{self.report} was not written by easyvideor1, and the report of the run would replace it; nothing "
+                "was changed: move it away, or choose another folder"
+            )
+
     def _check_is_free(self) -> None:
-        if self._is_run() or not self.path.exists():
+        if self.is_run():
+            self.check_report_is_own()
+            return
+        if not self.path.exists():
             return
         if not self.path.is_dir():
             raise UsageError(f"{self.path} is a file; `out` names the folder of the run: choose another")
@@ -76,7 +103,8 @@ class RunFolder:
                 "nothing of it was touched: choose another `out`"
             )
 
-    def _is_run(self) -> bool:
+    def is_run(self) -> bool:
+        """Whether a run of this package began here."""
         try:
             return "easyvideor1" in json.loads(self.facts.read_text(encoding="utf-8"))
         except (OSError, ValueError, TypeError):

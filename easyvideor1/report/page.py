@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ import jinja2
 import yaml
 from markupsafe import Markup
 
-from easyvideor1.errors import DataError
+from easyvideor1.errors import DataError, UsageError
+from easyvideor1.records.drafts import cannot_write
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.jsonl import read_objects
 from easyvideor1.records.stopwatch import PARTS
@@ -146,6 +148,7 @@ def write_report(run: str | Path) -> Path:
 
     Raises:
         DataError: no run there, no finished step yet, or a damaged file.
+        UsageError: a report.html of somebody else stands there, or it cannot be written.
     """
     folder = RunFolder(run)
     remedy = "give the folder of a run, the `out` of its recipe"
@@ -159,8 +162,16 @@ def write_report(run: str | Path) -> Path:
         raise DataError("no step of this run is finished yet", where=str(run), remedy="try again after its first step")
     has_rollouts = (folder.rollouts / "rollouts.jsonl").exists()
     rollouts = read_rollouts(folder.rollouts) if has_rollouts else []
+    folder.check_report_is_own()
     page = _render(folder, metrics=metrics, validation=validation, rollouts=rollouts)
-    folder.report.write_text(page, encoding="utf-8", errors="replace")
+    draft = folder.report.with_name(".report.html.tmp")
+    try:
+        draft.write_text(page, encoding="utf-8", errors="replace")
+        draft.replace(folder.report)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise UsageError(cannot_write(folder.report, error)) from error
     return folder.report
 
 

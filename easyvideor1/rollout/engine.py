@@ -23,7 +23,7 @@ class Sampling:
     """0 is greedy: the most likely token, always."""
     top_p: float = 1.0
     top_k: int = 0
-    """Number of the most likely tokens among which to sample; 0: all."""
+    """Only the k most likely tokens; 0: all."""
     max_response_tokens: int
 
     @property
@@ -40,6 +40,9 @@ class Request:
     seed: int
     """The random number of a token is a function of (seed, sample id, index of the response, position), so rollouts do
     not depend on what else is sampled, in which order, batch or process."""
+    shares_beginning: bool = False
+    """Whether requests beside this one ask about the same media: they come one after another, and an engine may read
+    what their prompts begin with once. It changes what is computed, not what is sampled."""
 
 
 class Engine(Protocol):
@@ -55,11 +58,13 @@ class Engine(Protocol):
         """Ready to generate for the time of the block; outside of it the engine leaves its memory to others."""
         ...
 
-    def generate(self, requests: Iterable[Request]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:
+    def generate(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:
         """(place of a request, its rollouts), as they complete.
 
         Requests are taken from the iterable when there is room for them, so it may prepare them as it goes, and only
-        those under way are in memory. A response that the engine gives up is a rollout with `StopReason.ABORT`.
+        those under way are in memory. A None among them says that the next request is not ready: the engine goes on
+        with those it has, and asks again; it is given only while rollouts are under way. A response that the engine
+        gives up is a rollout with `StopReason.ABORT`.
         """
         ...
 

@@ -26,8 +26,8 @@ class FakeEngine:
     def awake(self) -> AbstractContextManager[None]:
         return contextlib.nullcontext()
 
-    def generate(self, requests: Iterable[Request]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:
-        for place, request in enumerate(requests):
+    def generate(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:
+        for place, request in enumerate(request for request in requests if request is not None):
             yield place, tuple(self._rollout(request, index) for index in range(request.sampling.n))
 
     def _rollout(self, request: Request, index: int) -> Rollout:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,15 @@ from easyvideor1.extras import need
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.runs.gold_doubts import doubtful_golds, doubtful_trajectories
 from easyvideor1.runs.media import media_specs, model_vision
+from easyvideor1.runs.starting_model import model_files
 from easyvideor1.runs.steps import length_check, length_limit, memory_of, row_check, shown_progress, try_judge
 
 DEADLINE_S = 300.0
 """Longest time for one file where no cache sets it, in seconds."""
 SHOWN_KEYS = 5
+FINDERS: tuple[Callable[[CheckedData], Iterable[doubts.Doubt]], ...] = (
+    doubts.odd_rows, doubts.contradictions, doubts.frame_rates, doubts.empty_trajectories, doubtful_golds
+)  # fmt: skip
 
 
 def check_files(
@@ -52,7 +56,7 @@ def check_files(
         report = Report()
         for part in both:
             report.merge(report_of(part))
-            for find in (doubts.contradictions, doubts.frame_rates, doubts.empty_trajectories, doubtful_golds):
+            for find in FINDERS:
                 report.add_doubts(find(part))
             report.add_doubts(doubtful_trajectories(part, rewards))
     if len(both) == 2:
@@ -130,6 +134,5 @@ def _lengths(settings: Settings) -> LengthCheck:
     from easyvideor1.video.sampling import plan_media
 
     # Every medium was planned in another process before, so that none can hang this one.
-    return length_check(
-        data, Encoder.from_pretrained(settings.model.path), plan_media, limit=_limit(settings), count_all=True
-    )
+    encoder = Encoder.from_pretrained(model_files(settings.model.path))
+    return length_check(data, encoder, plan_media, limit=_limit(settings), count_all=True)

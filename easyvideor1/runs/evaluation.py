@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from easyvideor1.config import RunConfig
 from easyvideor1.errors import UsageError
-from easyvideor1.model.load import load_model
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.runs.parts import need_extras, opened
 from easyvideor1.runs.samples import load_questions
+from easyvideor1.runs.starting_model import load_model
 from easyvideor1.runs.training import answer_questions
 from easyvideor1.types import ScoredResponse
 

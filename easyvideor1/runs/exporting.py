@@ -7,65 +7,45 @@ import shutil
 from pathlib import Path
 
 import transformers
+from safetensors import SafetensorError
 
-from easyvideor1.config import load_config
 from easyvideor1.errors import UsageError
 from easyvideor1.model import lora
-from easyvideor1.model.load import load_model
-from easyvideor1.records.folder import RunFolder
+from easyvideor1.records.choice import Choice, choose
+from easyvideor1.records.drafts import drafted
+from easyvideor1.runs.starting_model import began_with, load_model, model_files
 from easyvideor1.training import checkpoint
 
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "*.pt", "*.pth", "*.gguf")
 """Files of the base model that the trained one replaces."""
 
 
-def export(path: Path, out: Path) -> str:
+def export(path: Path, out: Path, *, step: str = "") -> Choice:
     """Write the model of a run or of one of its checkpoints; a folder that is cut short does not carry the final name.
 
     Args:
-        path: folder of a run (its best checkpoint, or else its newest), or one of its checkpoints.
+        path: folder of a run, or one of its checkpoints.
         out: folder to make; LoRA adapters are merged in.
+        step: "best", "last" or a number; "": the best, or the last where nothing was validated.
 
     Returns:
-        Which step of which run it is, in words.
+        Which step it is, and why.
 
     Raises:
-        UsageError: no checkpoint there, a base model that is gone, or a target that is not empty.
+        UsageError: no checkpoint there, a base model that is gone, or a target that is not empty or cannot be written.
     """
-    folder = find_checkpoint(path)
-    config = load_config(RunFolder(folder.parent.parent).config)
-    if out.exists() and any(out.iterdir()):
-        raise UsageError(f"{out} is not empty; name a new folder with --out")
-    if not Path(config.model.path).is_dir():
-        raise UsageError(
-            f"{folder}: the run began with model.path = {config.model.path}, which is not a folder here; "
-            "its tokenizer is needed: put it back, or start this command where the training was started"
-        )
-    transformers.logging.disable_progress_bar()
-    model = load_model(config.model)
-    checkpoint.load_weights(folder, model=model)
-    if lora.has_adapters(model):
-        lora.merge_adapters(model)
-    draft = out.with_name(f".{out.name}.tmp")
-    shutil.rmtree(draft, ignore_errors=True)
-    shutil.copytree(config.model.path, draft, ignore=shutil.ignore_patterns(*WEIGHTS, ".*"))
-    model.save_pretrained(draft)
-    if out.exists():
-        out.rmdir()
-    draft.rename(out)
-    return f"step {checkpoint.load_state(folder).step} of {config.out}"
-
-
-def find_checkpoint(path: Path) -> Path:
-    """The checkpoint a path means.
-
-    Raises:
-        UsageError: there is none.
-    """
-    if (path / "state.json").exists():
-        return path
-    best = path / "checkpoints" / "best"
-    found = [*checkpoint.list_checkpoints(path / "checkpoints"), *([best] if best.exists() else [])]
-    if not found:
-        raise UsageError(f"{path}: neither a checkpoint nor the folder of a run with one")
-    return found[-1]
+    choice = choose(path, step)
+    config = began_with(choice)
+    base = model_files(config.path)
+    with drafted(out) as draft:
+        transformers.logging.disable_progress_bar()
+        model = load_model(config)
+        checkpoint.load_weights(choice.checkpoint, model=model)
+        if lora.has_adapters(model):
+            lora.merge_adapters(model)
+        shutil.copytree(base, draft, ignore=shutil.ignore_patterns(*WEIGHTS, ".*"), dirs_exist_ok=True)
+        try:
+            model.save_pretrained(draft)
+        except SafetensorError as error:
+            raise UsageError(f"--out {out}: cannot be written: {error}; make room there, or choose another") from None
+    return choice

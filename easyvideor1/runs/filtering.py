@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from easyvideor1.errors import UsageError
 from easyvideor1.filter.pass_rate import Bounds, Failure, RateFile, Row, check_settings, collected, load_rows, select
 from easyvideor1.records.jsonl import write_objects
 from easyvideor1.rewards.pool import RewardPool
+from easyvideor1.runs.starting_model import load_model, trained_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +107,7 @@ def _decisive(config: RunConfig) -> dict[str, Any]:
     return {
         "model": str(folder.resolve()),
         # A model that was trained further or built anew in the same folder is another model.
-        "weights": [_identity(file) for file in sorted(folder.glob("*.safetensors"))],
+        "weights": [_identity(file) for file in sorted(_weights(folder))],
         "dtype": config.model.dtype,
         "frames": {"video": to_tree(config.data.video), "image": to_tree(config.data.image)},
         "thinking": config.data.thinking,
@@ -115,6 +116,11 @@ def _decisive(config: RunConfig) -> dict[str, Any]:
         "seed": config.seed,
         **{name: rollout[name] for name in rollout},
     }
+
+
+def _weights(folder: Path) -> Iterable[Path]:
+    trained = trained_model(str(folder))
+    return folder.glob("*.safetensors") if trained is None else trained.checkpoint.rglob("*.safetensors")
 
 
 def _identity(file: Path) -> list[Any]:
@@ -136,8 +142,7 @@ def _measure(rows: Sequence[Row], config: RunConfig, *, rates: RateFile) -> Iter
     if all(rates.get(row) is not None for row in rows):
         yield len(rows), []  # other bounds for known rates: the model is not needed
         return
-    from easyvideor1.filter.measure import measure
-    from easyvideor1.model.load import load_model  # imports torch, which other bounds for known rates do not need
+    from easyvideor1.filter.measure import measure  # imports torch, which other bounds for known rates do not need
     from easyvideor1.rollout.engine import Sampling
     from easyvideor1.rollout.hf import HFEngine
     from easyvideor1.runs.parts import opened

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
 from easyvideor1.config import DataConfig, ModelConfig
 from easyvideor1.errors import UsageError
+from easyvideor1.runs.starting_model import model_files
 from easyvideor1.types import FrameSpec, MediaKind, VisionSpec
 from easyvideor1.video.sampling import vision_spec
 
@@ -30,7 +30,7 @@ def model_vision(model: ModelConfig | None) -> VisionSpec:
     """
     if model is None:
         return vision_spec(DEFAULT_FAMILY)
-    path = Path(model.path) / "config.json"
+    path = model_files(model.path) / "config.json"
     try:
         return vision_spec(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:

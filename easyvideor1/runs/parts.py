@@ -14,6 +14,7 @@ from easyvideor1.data.encode import Encoder
 from easyvideor1.data.prepare import Planner, Preparer
 from easyvideor1.extras import need
 from easyvideor1.rewards.pool import RewardPool
+from easyvideor1.runs.starting_model import model_files
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.known_files import known_files
 from easyvideor1.video.pool import DecodePool
@@ -51,7 +52,7 @@ def opened(config: RunConfig) -> Iterator[Parts]:
         config.reward, thinking=config.data.thinking, max_response_tokens=config.rollout.max_response_tokens
     )
     with rewards, DecodePool(1, config.cache.deadline_s, files=known_files(config.cache)) as decoder:
-        encoder = Encoder.from_pretrained(config.model.path)
+        encoder = Encoder.from_pretrained(model_files(config.model.path))
         prepare = Preparer(
             encoder,
             FrameCache.open(config.cache, decode=decoder.decode),

@@ -22,6 +22,7 @@ from easyvideor1.rewards import router
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.rewards.registry import REGISTRY
 from easyvideor1.runs.media import media_specs
+from easyvideor1.runs.starting_model import model_files
 from easyvideor1.types import Sample
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def memory_of(
         "unread": sorted(_unread(reward)),
         "model": model is not None,
     }
-    files = [Path(model.path) / name for name in MODEL_FILES] if model is not None else []
+    files = [model_files(model.path) / name for name in MODEL_FILES] if model is not None else []
     if data.templates is not None:
         files += sorted(Path(data.templates).glob("*"))
     return Memory(

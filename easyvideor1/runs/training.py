@@ -12,7 +12,6 @@ from easyvideor1.algo.fit import fitting_algorithm
 from easyvideor1.config import RunConfig
 from easyvideor1.errors import DataError, EasyVideoError
 from easyvideor1.evals.validation import validate
-from easyvideor1.model.load import load_model
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.log import logged_to
 from easyvideor1.report.page import write_report
@@ -22,6 +21,7 @@ from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.runs.parts import Parts, need_extras, opened
 from easyvideor1.runs.resume import check_same_run
 from easyvideor1.runs.samples import load_samples
+from easyvideor1.runs.starting_model import load_model
 from easyvideor1.runs.trajectories import load_trajectories
 from easyvideor1.seeds import mix_seed
 from easyvideor1.training import checkpoint, shared_prefix

@@ -11,6 +11,7 @@ from easyvideor1.algo.credit import with_credit
 from easyvideor1.config import RunConfig
 from easyvideor1.data.prepare import Preparer
 from easyvideor1.model.weights import checkpoint_tensors
+from easyvideor1.records.choice import greedy_accuracies
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.metrics import MetricsLog
 from easyvideor1.records.progress import Progress
@@ -105,7 +106,8 @@ class Trainer:
             checkpoint.load_optimizer(found[-1], masters=self._policy.masters, optimizer=self._policy.optimizer)
             state = checkpoint.load_state(found[-1])
             step = state.step
-            if state.validated_step == step and state.best_accuracy_frac > checkpoint.best_accuracy(self._checkpoints):
+            accuracy = greedy_accuracies(self._folder.path).get(step, -1.0)
+            if state.validated_step == step and accuracy >= checkpoint.best_accuracy(self._checkpoints):
                 checkpoint.mark_best(found[-1])  # the run was killed between the checkpoint and its mark
         for log in (self._metrics, self._validation, self._rollouts):
             log.truncate_after(step)
@@ -203,7 +205,7 @@ class Trainer:
         self._metrics.log(step, values)
         self._progress.step(step, values)
         accuracy = values.get("validation/greedy_accuracy_frac", 0.0)
-        is_best = accuracy > self._state.best_accuracy_frac
+        is_best = accuracy >= self._state.best_accuracy_frac  # of equals the later one has learnt more
         self._state = replace(
             self._state, validated_step=step, best_accuracy_frac=max(accuracy, self._state.best_accuracy_frac)
         )

@@ -1,16 +1,24 @@
 """`easyvideor1 export`: the trained model as a folder that every reader of models understands."""
 
+import errno
+import re
+
 import pytest
 import torch
 import yaml
+from safetensors import SafetensorError
 from transformers import AutoModelForImageTextToText
 
 from easyvideor1.cli import main
-from easyvideor1.config import load_config
+from easyvideor1.config import LoraConfig, ModelConfig, load_config
 from easyvideor1.data.encode import Encoder
 from easyvideor1.demo.model import new_model, save, train_tokenizer
+from easyvideor1.errors import UsageError
 from easyvideor1.model.load import load_model
 from easyvideor1.records.folder import RunFolder
+from easyvideor1.records.metrics import MetricsLog
+from easyvideor1.runs import starting_model
+from easyvideor1.runs.starting_model import model_files
 from easyvideor1.training import checkpoint
 from easyvideor1.training.checkpoint import RunState
 from easyvideor1.training.masters import MasterWeights
@@ -87,6 +95,102 @@ def test_the_best_checkpoint_comes_before_the_newest(make_run, tmp_path, capsys)
     for path, step in ((run, 7), (run / "checkpoints" / "best", 7), (newest, 9)):
         assert main(["export", str(path), "--out", str(tmp_path / f"out-{path.name}")]) == 0
         assert f"step {step} " in capsys.readouterr().out
+
+
+def note_validations(run, accuracies):
+    log = MetricsLog(run / "metrics.jsonl")
+    for step, accuracy in accuracies.items():
+        log.log(step, {"validation/greedy_accuracy_frac": accuracy})
+    log.close()
+
+
+@pytest.mark.parametrize(
+    ("best", "accuracies", "words", "says", "warns"),
+    [
+        (7, {0: 0.25, 7: 0.5}, (), "step 7 .*the best greedy accuracy .*: 50.0%, 25.0% at the start", ""),
+        (7, {0: 0.5, 7: 0.25}, (), "step 7 ", "25.0% is below the 50.0% of the start; give --step last for step 9"),
+        (0, {0: 0.5, 7: 0.25}, (), "step 0 ", "the start of the run: no later .* give --step last for step 9"),
+        (7, {0: 0.25, 7: 0.5}, ("--step", "last"), "step 9 .*the last checkpoint", ""),
+        (7, {0: 0.25, 7: 0.5}, ("--step", "9"), "step 9 .*asked for", ""),
+        (7, {0: 0.25, 7: 0.5}, ("--step", "best"), "step 7 .*the best", ""),
+    ],
+)
+def test_which_step_it_is_and_why_is_said(make_run, tmp_path, capsys, best, accuracies, words, says, warns):
+    run, model = make_run()
+    save_checkpoint(run, model, step=best)
+    checkpoint.mark_best(run / "checkpoints" / f"step-{best:06d}")
+    save_checkpoint(run, model, step=9)
+    note_validations(run, accuracies)
+    assert main(["export", str(run), "--out", str(tmp_path / "x"), *words]) == 0
+    output = capsys.readouterr()
+    assert re.search(says, output.out), output.out
+    assert re.search(warns, output.err) if warns else "warning: " not in output.err
+
+
+def test_a_step_that_is_not_there_is_named_with_those_that_are(make_run, tmp_path, capsys):
+    run, _ = make_run()
+    assert main(["export", str(run), "--out", str(tmp_path / "x"), "--step", "8"]) == 2
+    assert "no checkpoint of step 8; there are best, last, 7" in capsys.readouterr().err
+    assert main(["export", str(run), "--out", str(tmp_path / "x"), "--step", "best"]) == 2
+    assert "give --step last" in capsys.readouterr().err
+
+
+def test_exported_files_are_those_of_the_base_and_readable_for_others(make_run, tmp_path):
+    run, _ = make_run()
+    for name in ("chat_template.json", "special.json"):
+        (tmp_path / "base" / name).write_text("{}")
+    assert main(["export", str(run), "--out", str(tmp_path / "deep" / "x")]) == 0
+    names = {path.name for path in (tmp_path / "base").iterdir()}
+    assert {path.name for path in (tmp_path / "deep" / "x").iterdir()} == names
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert {path.stat().st_mode for path in (tmp_path / "deep" / "x").iterdir()} == {plain.stat().st_mode}
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), SafetensorError("I/O error")])
+def test_what_cannot_be_written_whole_leaves_nothing(make_run, tmp_path, capsys, monkeypatch, error):
+    run, _ = make_run()
+
+    def fail(model, folder):
+        (folder / "model.safetensors").write_bytes(b"half")
+        raise error
+
+    monkeypatch.setattr("transformers.PreTrainedModel.save_pretrained", fail)
+    before = sorted(tmp_path.rglob("*"))
+    assert main(["export", str(run), "--out", str(tmp_path / "deep" / "x")]) == 2
+    assert "make room there" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("overrides", [(), (LORA,)], ids=["all weights", "adapters"])
+def test_a_run_and_a_checkpoint_are_models_too(make_run, overrides, tmp_path):
+    run, model = make_run(*overrides)
+    ids = torch.arange(5)[None]
+    for path in (run, run / "checkpoints" / "step-000007"):
+        assert model_files(str(path)) == tmp_path / "base"
+        loaded = starting_model.load_model(ModelConfig(path=str(path)))
+        assert all(parameter.requires_grad for parameter in loaded.parameters())
+        with torch.no_grad():
+            torch.testing.assert_close(loaded.eval()(ids).logits, model.eval()(ids).logits, rtol=1e-5, atol=1e-5)
+    again = starting_model.load_model(ModelConfig(path=str(run), lora=LoraConfig(rank=4)))
+    with torch.no_grad():
+        torch.testing.assert_close(again.eval()(ids).logits, model.eval()(ids).logits, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("Qwen/Qwen3-VL-8B-Instruct", "hf download Qwen/Qwen3-VL-8B-Instruct --local-dir Qwen3-VL-8B-Instruct"),
+        ("/nowhere/at/all", "no such folder; give a folder in Transformers' format, or a run"),
+        ("base/config.json", "is a file"),
+        (".", "the folder has no config.json"),
+    ],
+)
+def test_what_is_no_model_is_named_with_the_remedy(make_run, tmp_path, monkeypatch, path, message):
+    make_run()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=re.escape(message)):
+        model_files(path)
 
 
 def test_a_folder_without_a_checkpoint_and_a_full_target_are_refused(make_run, tmp_path, capsys):

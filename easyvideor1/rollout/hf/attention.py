@@ -7,7 +7,7 @@ Legend: B sequences, H query heads, K key-value heads, Q queries, L keys, D head
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -86,6 +86,65 @@ class Prompts:
     def kept_of(self, place: int) -> dict[int, tuple[torch.Tensor, torch.Tensor]]:
         """Layer -> keys and values of a prompt, [K, L, D] each."""
         return {layer: (keys[place][0], values[place][0]) for layer, (keys, values) in self._kept.items()}
+
+
+class Ends:
+    """Attention of what prompts have after a beginning that they share: to that beginning, and each within itself.
+
+    Args:
+        beginning: layer -> keys and values of the beginning, [K, tokens, D] each.
+        lengths: own tokens of each prompt.
+    """
+
+    def __init__(self, beginning: Mapping[int, tuple[torch.Tensor, torch.Tensor]], lengths: Sequence[int]) -> None:
+        self._beginning, self._lengths = beginning, list(lengths)
+        self._kept: dict[int, tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]] = {}
+
+    def __call__(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float
+    ) -> torch.Tensor:
+        assert query.shape[0] == 1, query.shape
+        keys, values = key.split(self._lengths, 2), value.split(self._lengths, 2)
+        self._kept[layer] = keys, values
+        own = [
+            causal_attention_with_total(q, k, v, scaling=scaling)
+            for q, k, v in zip(query.split(self._lengths, 2), keys, values, strict=True)
+        ]
+        before_key, before_value = self._beginning[layer]
+        # The query heads that share a key-value head are queries to it: no key is repeated.
+        folded = query.unflatten(1, (len(before_key), -1)).flatten(2, 3)
+        out, total = attention_with_total(folded, before_key[None], before_value[None], None, scaling=scaling)
+        before = out.reshape(query.shape), total.reshape(query.shape[:3])
+        return merged(before, (torch.cat([o for o, _ in own], 2), torch.cat([t for _, t in own], 2))).transpose(1, 2)
+
+    def kept_of(self, place: int) -> dict[int, tuple[torch.Tensor, torch.Tensor]]:
+        """Layer -> keys and values of a prompt's own tokens, [K, L, D] each."""
+        return {layer: (keys[place][0], values[place][0]) for layer, (keys, values) in self._kept.items()}
+
+
+def causal_attention_with_total(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, scaling: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention of tokens to themselves and those before them, with its total (see `attention_with_total`).
+
+    Args:
+        query: [B, H, L, D].
+        key, value: [B, K, L, D].
+
+    Returns:
+        [B, H, L, D] and float32 [B, H, L].
+    """
+    repeats = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
+    if query.device.type == "cpu":
+        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            query, key, value, 0.0, True, attn_mask=None, scale=scaling
+        )
+    scores = (query.float() * scaling) @ key.float().transpose(-1, -2)
+    later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+    scores = scores.masked_fill(later, -torch.inf)
+    total = scores.logsumexp(-1)
+    return ((scores - total[..., None]).exp() @ value.float()).to(query.dtype), total
 
 
 def attention_with_total(

@@ -3,8 +3,7 @@
 All responses of a batch get one token per step. What a response has by step (tokens, log-probs, random numbers, keys,
 values) stands in a slot of a ring whose columns are the steps, modulo their number; a response may start at any step.
 
-Legend: B slots, K key-value heads, D head size, G prompts of a stack, M responses of its fullest prompt, P tokens of
-its longest, R query heads per key-value head.
+Legend: B slots, K key-value heads, D head size, R query heads per key-value head.
 """
 
 from __future__ import annotations
@@ -19,29 +18,9 @@ from easyvideor1.rollout.engine import Sampling
 from easyvideor1.rollout.hf.attention import attention_with_total, merged
 from easyvideor1.rollout.hf.noise import uniforms
 from easyvideor1.rollout.hf.sampler import ways
+from easyvideor1.rollout.hf.stacks import ReadPrompt, Stack, Stacks
 from easyvideor1.rollout.hf.states import States
-from easyvideor1.types import Prompt, Rollout
-
-LONGEST_OVER_SHORTEST = 1.5
-"""Longest prompt of a stack over its shortest; the shorter ones are padded."""
-SMALL_TOKENS = 64
-"""Prompts up to this length are stacked whatever their lengths: padding costs less than another stack."""
-
-
-@dataclass(kw_only=True, slots=True, eq=False)
-class ReadPrompt:
-    """A prompt that the model has read."""
-
-    prompt: Prompt
-    hidden: torch.Tensor
-    """[hidden size] after its last token: from it the first token of each response is sampled."""
-    kept: dict[int, tuple[torch.Tensor, torch.Tensor]]
-    """Full-attention layer -> keys and values, [K, tokens, D] each."""
-    states: States
-    """Linear-attention layer -> state after its last token."""
-
-    def __len__(self) -> int:
-        return len(self.prompt)
+from easyvideor1.types import Rollout
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -72,20 +51,6 @@ class Slot:
         return self.start + self.wanted.sampling.max_response_tokens - 1
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class Stack:
-    """Prompts of similar lengths, padded to the longest."""
-
-    reads: list[ReadPrompt]
-    keys: dict[int, torch.Tensor] = field(default_factory=dict)
-    """Layer -> [G, K, P, D]."""
-    values: dict[int, torch.Tensor] = field(default_factory=dict)
-    mask: torch.Tensor | None = None
-    """[G, P], 0 or -inf; None: all are equally long."""
-    members: torch.Tensor | None = None
-    """int64 [G, M]: the slot of each response of each prompt; where there are fewer than M, any slot."""
-
-
 class Batch:
     """Responses under way, at most `capacity`; what belongs to them is in slots 0 .. len(batch) - 1 of every tensor."""
 
@@ -112,10 +77,10 @@ class Batch:
         self._values: dict[int, torch.Tensor] = {}
         self.states: States = {}
         """Attention states of the sequences; the model writes to them."""
-        self._stacks: list[Stack] = []
+        self._ends = Stacks(device=device, dtype=dtype)
+        """Whole prompts, and what comes after a beginning that is shared."""
+        self._beginnings = Stacks(device=device, dtype=dtype)
         self._held: tuple[ReadPrompt, ...] = ()
-        self._seats = torch.zeros(0, dtype=torch.int64, device=device)
-        """int64 [B]: where each slot stands among all members of all stacks."""
         self._seen = slice(0, 0)
         """Columns that the tokens of this step look at."""
         self._seen_mask: torch.Tensor | None = None
@@ -129,13 +94,22 @@ class Batch:
     @property
     def reads(self) -> list[ReadPrompt]:
         """The prompts in memory."""
-        return [read for stack in self._stacks for read in stack.reads]
+        return self._ends.reads
+
+    @property
+    def _stacks(self) -> list[Stack]:
+        return self._ends.stacks
 
     @property
     def num_tokens(self) -> int:
         """Tokens whose keys and values are needed: of prompts, and for each response the most it may have."""
-        needed = {slot.read: None for slot in self.slots} | dict.fromkeys(self._held)
-        return len(self) * self.columns + sum(map(len, needed))
+        ends, beginnings = self._needed()
+        return len(self) * self.columns + sum(map(len, ends | beginnings))
+
+    def _needed(self) -> tuple[dict[ReadPrompt, None], dict[ReadPrompt, None]]:
+        """What slots look at and what is held: prompts or their ends, and shared beginnings."""
+        ends = {slot.read: None for slot in self.slots} | dict.fromkeys(self._held)
+        return ends, {read.beginning: None for read in ends if read.beginning is not None}
 
     @property
     def column(self) -> int:
@@ -154,7 +128,7 @@ class Batch:
         return self._uniforms[slots, self.column]
 
     def put(self, slots: slice, tokens: torch.Tensor, logprobs: torch.Tensor) -> None:
-        """Write down what was sampled in this step."""
+        """Note down what was sampled in this step."""
         self.tokens[slots, self.column] = tokens
         self.logprobs[slots, self.column] = logprobs
 
@@ -230,7 +204,8 @@ class Batch:
         for place, slot in zip(to, move, strict=True):
             self.slots[place] = self.slots[slot]
         del self.slots[num_left:]
-        if 2 * len({slot.read for slot in self.slots} | set(self._held)) <= len(self.reads):
+        ends, beginnings = self._needed()
+        if 2 * len(ends) <= len(self.reads) or len(beginnings) < len(self._beginnings.reads):
             self._restack()
         self._seat()
 
@@ -262,20 +237,11 @@ class Batch:
 
     def _attend_prompts(self, layer: int, folded: torch.Tensor, scaling: float) -> tuple[torch.Tensor, torch.Tensor]:
         """[B, K, R, D] and [B, K, R]."""
-        outs, totals = [], []
-        for stack in self._stacks:
-            if stack.members is None:
-                continue
-            query = folded[stack.members]  # [G, M, K, R, D]
-            together = query.transpose(1, 2).flatten(2, 3)
-            out, total = attention_with_total(
-                together, stack.keys[layer], stack.values[layer], stack.mask, scaling=scaling
-            )
-            per_head = query.shape[1], query.shape[3]
-            outs.append(out.unflatten(2, per_head).transpose(1, 2).flatten(0, 1))
-            totals.append(total.unflatten(2, per_head).transpose(1, 2).flatten(0, 1))
-        out, total = (parts[0] if len(parts) == 1 else torch.cat(parts) for parts in (outs, totals))
-        return out[self._seats], total[self._seats]
+        ends = self._ends.attend(layer, folded, scaling)
+        if not self._beginnings.is_looked_at:
+            return ends
+        beginnings = self._beginnings.attend(layer, folded, scaling)
+        return merged(beginnings, ends), torch.logaddexp(beginnings[1], ends[1])
 
     def _window(self) -> slice:
         """Columns that hold tokens of responses under way."""
@@ -285,51 +251,14 @@ class Batch:
 
     def _restack(self) -> None:
         """Put the prompts of all slots, and those held, into stacks of similar lengths; the others are forgotten."""
-        reads = sorted({slot.read: None for slot in self.slots} | dict.fromkeys(self._held), key=len)
-        stacks: list[Stack] = []
-        for read in reads:
-            shortest = len(stacks[-1].reads[0]) if stacks else 0
-            if stacks and len(read) <= max(SMALL_TOKENS, LONGEST_OVER_SHORTEST * shortest):
-                stacks[-1].reads.append(read)
-            else:
-                stacks.append(Stack(reads=[read]))
-        before = {tuple(stack.reads): stack for stack in self._stacks}
-        self._stacks = [before.get(tuple(stack.reads)) or self._filled(stack) for stack in stacks]
-
-    def _filled(self, stack: Stack) -> Stack:
-        """With the keys and values of its prompts, whose own become views of these."""
-        lengths = [len(read) for read in stack.reads]
-        if lengths[0] < lengths[-1]:
-            is_padding = torch.arange(lengths[-1]) >= torch.tensor(lengths)[:, None]
-            stack.mask = torch.zeros(is_padding.shape).masked_fill_(is_padding, -torch.inf).to(self._mask)
-        for layer in stack.reads[0].kept:
-            keys, values = zip(*(read.kept[layer] for read in stack.reads), strict=True)
-            stack.keys[layer], stack.values[layer] = _padded(keys), _padded(values)
-            for read, key, value in zip(stack.reads, stack.keys[layer], stack.values[layer], strict=True):
-                read.kept[layer] = key[:, : len(read)], value[:, : len(read)]
-        return stack
+        ends, beginnings = self._needed()
+        self._ends.restack(ends)
+        self._beginnings.restack(beginnings)
 
     def _seat(self) -> None:
         """Say which slots belong to which prompts, after slots have come or gone."""
-        number = {read: place for place, read in enumerate(self.reads)}
-        prompt_of_slot = np.array([number[slot.read] for slot in self.slots], np.int64)
-        counts = np.bincount(prompt_of_slot, minlength=len(number))
-        order = np.argsort(prompt_of_slot, kind="stable")
-        seat_at_prompt = np.empty(len(order), np.int64)
-        seat_at_prompt[order] = np.arange(len(order)) - (np.cumsum(counts) - counts)[prompt_of_slot[order]]
-        seats = np.empty(len(order), np.int64)
-        first_prompt = first_seat = 0
-        for stack in self._stacks:
-            end = first_prompt + len(stack.reads)
-            width = int(counts[first_prompt:end].max())
-            here = (prompt_of_slot >= first_prompt) & (prompt_of_slot < end)
-            local = (prompt_of_slot[here] - first_prompt) * width + seat_at_prompt[here]
-            members = np.zeros(len(stack.reads) * width, np.int64)
-            members[local] = np.flatnonzero(here)
-            stack.members = torch.from_numpy(members.reshape(-1, width)).to(self._device) if width else None
-            seats[here] = first_seat + local
-            first_prompt, first_seat = end, first_seat + len(members)
-        self._seats = torch.from_numpy(seats).to(self._device)
+        self._ends.seat([slot.read for slot in self.slots])
+        self._beginnings.seat([slot.read.beginning for slot in self.slots])
         self.ways = ways(
             [slot.wanted.sampling for slot in self.slots], vocab_size=self._vocab_size, device=self._device
         )
@@ -344,12 +273,3 @@ def _zeros(shape: tuple[int, ...], *, like: torch.Tensor) -> torch.Tensor:
         return like.new_zeros(shape)
     num_bytes = int(np.prod(shape)) * like.element_size()
     return torch.from_numpy(np.zeros(num_bytes, np.uint8)).view(like.dtype).view(shape)
-
-
-def _padded(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Parts [K, tokens, D] -> [G, K, P, D], zeros at the end."""
-    num_kv, _, size = parts[0].shape
-    padded = parts[0].new_zeros(len(parts), num_kv, max(part.shape[1] for part in parts), size)
-    for place, part in enumerate(parts):
-        padded[place, :, : part.shape[1]] = part
-    return padded

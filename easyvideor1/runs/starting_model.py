@@ -1,0 +1,91 @@
+"""The model that `model.path` names: a folder in Transformers' layout, a run of this package, or one of its
+checkpoints."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from easyvideor1.config import ModelConfig, load_config
+from easyvideor1.errors import UsageError
+from easyvideor1.records.choice import Choice, choose
+from easyvideor1.records.folder import RunFolder
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+def model_files(path: str) -> Path:
+    """The folder of a model's configuration, tokenizer and processor; of a run, those of the model it began with.
+
+    Raises:
+        UsageError: there is no model.
+    """
+    if trained := trained_model(path):
+        return model_files(began_with(trained).path)
+    folder = Path(path)
+    if (folder / "config.json").is_file():
+        return folder
+    if folder.is_dir():
+        raise UsageError(
+            f"model.path={path}: no model: the folder has no config.json; give a folder in Transformers' format, a "
+            "run, or one of its checkpoints"
+        )
+    if folder.exists():
+        raise UsageError(f"model.path={path} is a file; give the folder of a model")
+    if HUB_ID.fullmatch(path):
+        name = path.rpartition("/")[2]
+        raise UsageError(
+            f"model.path={path}: no such folder here, and nothing is downloaded in a run. To get a model of that name: "
+            f"`hf download {path} --local-dir {name}`, then model.path={name}"
+        )
+    raise UsageError(f"model.path={path}: no such folder; give a folder in Transformers' format, or a run")
+
+
+def trained_model(path: str) -> Choice | None:
+    """The checkpoint that a path means; None where it is no run and no checkpoint."""
+    folder = Path(path)
+    if (folder / "state.json").is_file() or RunFolder(folder).is_run():
+        return choose(folder)
+    return None
+
+
+def load_model(config: ModelConfig) -> PreTrainedModel:
+    """The configured model, with its adapters, frozen parts and activation checkpointing; the weights of a run are
+    those of the checkpoint that stands for it, adapters merged in.
+
+    Raises:
+        UsageError: there is no model, or its weights cannot be read.
+    """
+    from easyvideor1.model import load, lora  # import torch, which those who only look at files do not need
+    from easyvideor1.training import checkpoint
+
+    model_files(config.path)
+    trained = trained_model(config.path)
+    if trained is None:
+        return load.load_model(config)
+    before = began_with(trained)
+    model = load_model(replace(before, dtype=config.dtype, freeze_vision_tower=False, gradient_checkpointing=False))
+    checkpoint.load_weights(trained.checkpoint, model=model)
+    if lora.has_adapters(model):
+        lora.merge_adapters(model)
+        model.requires_grad_(True)
+    return load.prepared(model, config)
+
+
+def began_with(trained: Choice) -> ModelConfig:
+    """The model that the run of a checkpoint began with.
+
+    Raises:
+        UsageError: the run around the checkpoint is gone.
+    """
+    config = RunFolder(trained.checkpoint.parent.parent).config
+    if not config.is_file():
+        raise UsageError(
+            f"{trained.checkpoint}: {config} is missing; a checkpoint is read within the folder of its run"
+        )
+    return load_config(config).model
