@@ -113,7 +113,7 @@ class TimedEngine(HFEngine):
 
     sampling_s = 0.0
 
-    def generate(self, requests: Iterable[Request]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:
+    def generate(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:
         stream, found = super().generate(requests), ()
         while found is not None:
             start = time.process_time()

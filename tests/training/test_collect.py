@@ -35,8 +35,9 @@ class Counting(FakeEngine):
     def generate(self, requests):
         requests = list(requests)
         self.num_rounds += 1
-        self.calls += [(request.sampling.n, request.sampling.is_greedy) for request in requests]
-        self.ids += [request.example.sample.id for request in requests if not request.sampling.is_greedy]
+        asked = [request for request in requests if request is not None]
+        self.calls += [(request.sampling.n, request.sampling.is_greedy) for request in asked]
+        self.ids += [request.example.sample.id for request in asked if not request.sampling.is_greedy]
         return super().generate(requests)
 
 
