@@ -21,7 +21,7 @@ MOST_WASTE = 2
 
 
 class BufferPool:
-    """Buffers that nobody holds. They come back wherever their last holder dies, in any thread: nothing here locks."""
+    """Buffers that are free. One comes back where its last tensor dies, in any thread: nothing here locks."""
 
     def __init__(self, most_free_bytes: int = MOST_FREE_BYTES) -> None:
         self._most_free_bytes = most_free_bytes

@@ -144,7 +144,7 @@ class _Measuring:
             self._judge(place, tokens, f"about {tokens}")
 
     def can_estimate(self, places: Sequence[int]) -> bool:
-        """Whether estimates are right where they are tried: a chat template may do what nobody foresees."""
+        """Whether estimates are right where they are tried: a chat template may do anything."""
         assert self._check.shape is not None
         assert self._check.count is not None
         for place in places[:: max(1, len(places) // TRIED_ROWS)][:TRIED_ROWS]:

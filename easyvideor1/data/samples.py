@@ -118,7 +118,7 @@ def read_sources(
     """All rows of some files with their samples, ids made unique.
 
     Args:
-        on_bad: is told what is wrong with a row, which is then left out; None: the first bad row is raised.
+        on_bad: called with the error of a row, which is then left out; None: the first bad row is raised.
 
     Raises:
         DataError: unreadable file, no row in it; without `on_bad` also broken JSON or a wrong row (see `parse_row`).

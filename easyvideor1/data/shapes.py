@@ -77,7 +77,7 @@ def _try(path: str | Path) -> str:
 def foreign_row(fields: Mapping[str, Any]) -> str:
     """The public format of a row, in words; "" where it is one of this project, or looks like none.
 
-    A row with a `problem` is foreign too where something is said in it that nobody would read.
+    A row with a `problem` is foreign too where it holds texts that would not be read.
 
     >>> foreign_row({"messages": [{"role": "user", "content": "What?"}]})
     "ms-swift's `messages` rows"

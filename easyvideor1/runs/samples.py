@@ -27,7 +27,7 @@ def load_samples(config: RunConfig, parts: Parts, *, on_bad: OnBad | None) -> tu
     """The usable training samples of a run and its validation questions, if it has any; nothing is decoded.
 
     Args:
-        on_bad: is told what is wrong with each row that cannot be used; None: the first is raised.
+        on_bad: called with the error of each row that cannot be used; None: the first is raised.
 
     Raises:
         DataError: see `on_bad`; no sample is left; or validation shares questions or media with training, where the

@@ -77,7 +77,7 @@ class Collector:
         Args:
             samples: the training samples, all checked.
             offline: trajectories to put into groups; needed where `offline.enable` is set.
-            note_bad: is told every sample that was skipped.
+            note_bad: called with every sample that was skipped.
         """
         assert offline is not None or not algorithm.needs_offline, "this algorithm learns from offline trajectories"
         if offline is not None and not algorithm.needs_policy_rollouts:
