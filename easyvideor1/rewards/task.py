@@ -36,6 +36,10 @@ class Task:
     quick_accuracy: Callable[[Any, Any], float | None] | None = None
     """For a heavy type: the accuracy where computing it is quick, or None where only `accuracy` can tell. None as the
     function: `accuracy` itself is quick."""
+    is_gold_dear: Callable[[Sample], bool] = lambda sample: False
+    """For a heavy type: True where `check_gold` must run in a worker."""
+    check_gold: Callable[[Sample], None] = lambda sample: None
+    """The costly part of reading a gold answer, done once before a run; raises DataError where it cannot be read."""
     max_chars: int = MAX_ANSWER_CHARS
 
 

@@ -118,7 +118,7 @@ def test_the_optimizer_is_the_adamw_of_the_recipe_and_norms_and_biases_do_not_de
 
 def test_the_batches_of_a_rollout_draw_from_seeds_of_their_own(tmp_path):
     trainer = made_trainer(made_config(tmp_path))
-    example = trainer._collector._example(trainer._collector._samples[0])
+    example = trainer._collector._example(trainer._collector._prompt(trainer._collector._samples[0]))
     prompt = example.prompt
     twins = [
         replace(example, prompt=replace(prompt, sample=replace(prompt.sample, id=name))) for name in ("a", "b", "c")
@@ -131,7 +131,7 @@ def test_the_batches_of_a_rollout_draw_from_seeds_of_their_own(tmp_path):
 
 def test_the_whole_vocabulary_is_sampled_from(tmp_path):
     trainer = made_trainer(made_config(tmp_path))
-    example = trainer._collector._example(trainer._collector._samples[0])
+    example = trainer._collector._example(trainer._collector._prompt(trainer._collector._samples[0]))
     [group] = answered(
         trainer._engine, requests([example], Sampling(n=300, temperature=20.0, max_response_tokens=1), seed=1)
     )
