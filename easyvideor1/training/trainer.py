@@ -64,7 +64,7 @@ class Trainer:
         Args:
             samples: the training samples, all checked.
             evaluate: None: no validation.
-            offline: trajectories to mix into the groups.
+            offline: trajectories to put into the groups.
         """
         self._config, self._algorithm = config, algorithm
         self._engine, self._policy = engine, policy
