@@ -81,7 +81,7 @@ class Trainer:
             samples: the training samples, all checked.
             policy: with the weights of `resume_from`.
             evaluate: None: no validation.
-            offline: trajectories to mix into the groups.
+            offline: trajectories to put into the groups.
             track: is told all metrics.
             read: a prompt as the model reads it, for people.
             resume_from: checkpoint to go on from, checked; None: the run begins.
