@@ -10,7 +10,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from easyvideor1.cli.settings import add_settings, add_worker_arguments, data_sources, is_setting, read_settings
 from easyvideor1.data.report import Report
@@ -49,13 +48,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _print(report: Report, found: dict[str, Any]) -> None:
     console = Console()
-    if report.problems:
-        table = Table("", "row", "about", "what")
-        for problem in sorted(report.problems, key=lambda problem: problem.level)[:SHOWN_PROBLEMS]:
-            table.add_row(problem.level, escape(problem.where), problem.about, escape(problem.text))
-        console.print(table)
-        if len(report.problems) > SHOWN_PROBLEMS:
-            console.print(f"and {len(report.problems) - SHOWN_PROBLEMS} more (--json lists all)")
+    for problem in sorted(report.problems, key=lambda problem: problem.level)[:SHOWN_PROBLEMS]:
+        colour = "red" if problem.level == "error" else "yellow"
+        text = escape(f"{problem.where}: {problem.text}")
+        console.print(f"[{colour}]{problem.level}[/{colour}]: {text}", soft_wrap=True, highlight=False)
+    if len(report.problems) > SHOWN_PROBLEMS:
+        console.print(f"and {len(report.problems) - SHOWN_PROBLEMS} more (--json lists all)")
     for name in ("by_problem_type", "by_modality", "media", "tokens", "unknown_keys"):
         counts = ", ".join(f"{key} {value}" for key, value in found[name].items())
         console.print(f"{name.replace('_', ' ')}: {counts}")

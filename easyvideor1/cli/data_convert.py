@@ -77,7 +77,7 @@ def _print(found: Converted, out: Path) -> None:
             table.add_row(*(escape(" ".join(text.split())[:SHOWN_CHARS]) for text in texts), escape(media))
         console.print(table)
     for error in found.errors:
-        console.print(escape(f"not converted: {error}"))
+        console.print(escape(f"not converted: {error}"), soft_wrap=True, highlight=False)
     formats = ", ".join(f"{name} {count}" for name, count in found.by_format.items())
     kinds = ", ".join(f"{name} {count}" for name, count in found.by_problem_type.items())
     console.print(escape(f"formats: {formats or 'none'}; problem types: {kinds or 'none'}"))

@@ -47,6 +47,11 @@ def _score(cases: Path, out: Path, setup: RewardSetup) -> int:
     results = score_cases(cases, setup)
     with out.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(result, ensure_ascii=False) + "\n" for result in results)
+    failed = [result for result in results if result["status"] != "scored"]
+    for result in failed[:SHOWN_MISTAKES]:
+        print(f"{result['id']}: {result['status']}: {result['reason']}")
+    if len(failed) > SHOWN_MISTAKES:
+        print(f"and {len(failed) - SHOWN_MISTAKES} more; {out} has all reasons")
     counts = sorted(counts_of(results).items())
     print(f"{len(results)} responses: " + ", ".join(f"{count} {status}" for status, count in counts))
     return exit_code(results)

@@ -32,7 +32,9 @@ def contradictions(data: CheckedData) -> Iterator[Doubt]:
         question = file.columns.questions[place]
         other, before = first.setdefault(question, (file, place))
         if other.columns.golds[before] != file.columns.golds[place]:
-            text = f"the same question as at {other.rows.where(before)}, with another gold answer"
+            text = (
+                f"field 'answer': another one than that of {other.rows.where(before)} to the same question (keep one)"
+            )
             yield Doubt(about="gold", file=file, place=place, text=text)
 
 
@@ -71,11 +73,18 @@ def frame_rates(data: CheckedData) -> Iterator[Doubt]:
                 yield Doubt(about="media", file=file, place=place, text=text)
 
 
+def odd_rows(data: CheckedData) -> Iterator[Doubt]:
+    """Rows in which something looks wrong without a look at others."""
+    for file, place in _usable(data):
+        if text := file.columns.odd.get(place):
+            yield Doubt(about="row", file=file, place=place, text=text)
+
+
 def empty_trajectories(data: CheckedData) -> Iterator[Doubt]:
     """Rows that say that they have an offline trajectory, but hold none."""
     for file, place in _usable(data):
         if file.columns.trajectories.get(place) == 0:
-            text = "has_offline_trajectory is true, but offline_output is empty"
+            text = "field 'offline_output': empty, but has_offline_trajectory is true (give one, or write false)"
             yield Doubt(about="trajectory", file=file, place=place, text=text)
 
 

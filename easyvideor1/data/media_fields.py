@@ -21,6 +21,7 @@ ENTRY_NAMES = {"path", "image", "video", *TIME_NAMES}
 """Keys of one medium, where it is written as an object."""
 ROW_NAMES = {"images", "videos", "path", "data_type", "fps", *START_NAMES, *END_NAMES}
 """Keys of a row that say what is seen and when."""
+SUCH_AS = 'such as ["clips/a.mp4"] or [{"path": "clips/a.mp4", "start": 1, "end": 4}]'
 KINDS: tuple[MediaKind, ...] = ("image", "video")
 _CLOCK = re.compile(r"(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:\.\d+)?)")
 
@@ -79,7 +80,9 @@ def _listed(value: Any, *, where: str, field: str) -> Sequence[Any]:
     if isinstance(value, (str, dict)):
         return (value,)
     if not isinstance(value, (list, tuple)):
-        raise DataError(f"must be a path or a list of them, got {value!r:.60}", where=where, field=field)
+        raise DataError(
+            f"must be a path or a list of them, got {value!r:.60}", where=where, field=field, remedy=SUCH_AS
+        )
     return value
 
 
@@ -88,7 +91,10 @@ def _from_path(row: Mapping[str, Any], *, where: str, media_root: Path) -> list[
     path, kind = row["path"], row.get("data_type")
     kind = kind.strip().lower() if isinstance(kind, str) else kind
     if kind not in KINDS:
-        raise DataError(f"must be 'image' or 'video' beside 'path', got {kind!r}", where=where, field="data_type")
+        raise DataError(
+            f"must be 'image' or 'video' beside 'path', got {kind!r}", where=where, field="data_type",
+            remedy="say which it is, or name the file in 'images' or 'videos' instead",
+        )  # fmt: skip
     are_many = isinstance(path, list) and (
         kind == "image" or not all(PurePath(str(item)).suffix.lower() in PICTURE_SUFFIXES for item in path)
     )
@@ -100,17 +106,25 @@ def _medium(item: Any, kind: MediaKind, *, where: str, field: str, media_root: P
     entry = item if isinstance(item, dict) else {"path": item}
     unknown = {name for name, value in entry.items() if value is not None} - ENTRY_NAMES
     if unknown:
-        raise DataError(f"unknown keys {sorted(unknown)}; known: {sorted(ENTRY_NAMES)}", where=where, field=field)
+        raise DataError(
+            f"unknown keys {sorted(unknown)}; known: {sorted(ENTRY_NAMES)}", where=where, field=field,
+            remedy="leave them out; frame budgets are set in data.video and data.image",
+        )  # fmt: skip
     path = entry.get("path") if entry.get("path") is not None else entry.get(kind)
     if isinstance(path, list) and path and all(isinstance(frame, str) and frame for frame in path):
         resolved: str | tuple[str, ...] = tuple(_resolve(frame, media_root) for frame in path)
     elif isinstance(path, str) and path:
         resolved = _resolve(path, media_root)
     else:
-        raise DataError(f"a {kind} is a path or a list of frame paths, got {path!r:.60}", where=where, field=field)
+        raise DataError(
+            f"a {kind} is a path or a list of frame paths, got {path!r:.60}", where=where, field=field, remedy=SUCH_AS
+        )
     timing = sorted(name for name in TIME_NAMES if entry.get(name) is not None)
     if kind == "image" and timing:
-        raise DataError(f"an image has no {', '.join(timing)}", where=where, field=field)
+        raise DataError(
+            f"an image has no {', '.join(timing)}", where=where, field=field,
+            remedy="leave it out, or name the file in 'videos'",
+        )  # fmt: skip
     return _checked_range(
         Media(
             kind=kind,
@@ -181,7 +195,10 @@ def _times(value: Any, *, where: str, field: str) -> tuple[float, ...] | None:
     if value is None:
         return None
     if not isinstance(value, (list, tuple)) or not all(_is_time(time) for time in value):
-        raise DataError(f"'times_s' must be a list of numbers >= 0, got {value!r:.60}", where=where, field=field)
+        raise DataError(
+            f"'times_s' must be a list of numbers >= 0, got {value!r:.60}", where=where, field=field,
+            remedy="give the second of each frame, or 'fps' for evenly taken ones",
+        )  # fmt: skip
     return tuple(float(time) for time in value)
 
 
@@ -190,10 +207,18 @@ def _is_time(value: Any) -> bool:
 
 
 def _rate(value: Any, *, where: str, field: str) -> float | None:
+    """Frames per second."""
     if value is None:
         return None
     if not _is_time(value):
-        raise DataError(f"'fps' must be a number >= 0, got {value!r}", where=where, field=field)
+        raise DataError(
+            f"'fps' must be a number >= 0, got {value!r:.60}", where=where, field=field,
+            remedy="give frames per second, or leave it out for data.video.fps",
+        )  # fmt: skip
+    if not value:
+        raise DataError(
+            "'fps' is 0", where=where, field=field, remedy="give frames per second, or leave it out for data.video.fps"
+        )
     return float(value)
 
 
@@ -208,7 +233,10 @@ def _seconds(entry: Mapping[str, Any], names: Sequence[str], *, where: str, fiel
                 remedy="give seconds, or a time such as 01:05.5",
             )  # fmt: skip
     if len(set(found.values())) > 1:
-        raise DataError(f"{' and '.join(found)} say different things", where=where, field=field or next(iter(found)))
+        raise DataError(
+            f"{' and '.join(found)} say different things", where=where, field=field or next(iter(found)),
+            remedy="leave one of them",
+        )  # fmt: skip
     return float(next(iter(found.values()))) if found else None
 
 

@@ -11,7 +11,6 @@ import functools
 import json
 import logging
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -90,10 +89,10 @@ class Memory:
         body = json.dumps(_as_tree(found), separators=(",", ":")).encode()
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("wb", dir=self._folder, suffix=".part", delete=False) as file:
-                file.write((HEAD + xxhash.xxh3_128_hexdigest(body) + "\n").encode())
-                file.write(body)
-            os.replace(file.name, self._path(data))
+            # Not a file of `tempfile`, which nobody else who shares the folder could read.
+            draft = self._path(data).with_suffix(f".{os.getpid()}.part")
+            draft.write_bytes((HEAD + xxhash.xxh3_128_hexdigest(body) + "\n").encode() + body)
+            os.replace(draft, self._path(data))
             self._forget_oldest()
         except OSError as error:
             log.info("%s: what the check found cannot be kept there: %s", self._folder, error.strerror)
@@ -125,9 +124,9 @@ def _code() -> bytes:
     digest = xxhash.xxh3_128()
     for name in DECIDING:
         place = PACKAGE / name
-        paths = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.suffix != ".pyc")
-        for path in paths:
-            if path.is_file():
+        for path in [place] if place.is_file() else sorted(place.rglob("*")):
+            # What Python and numba keep beside the code comes and goes with its use.
+            if path.is_file() and "__pycache__" not in path.parts:
                 digest.update(path.read_bytes())
     return digest.digest()
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 import xxhash
 
 from easyvideor1.config import SourceConfig
+from easyvideor1.data.oddities import oddities
 from easyvideor1.data.prompts import instruction
 from easyvideor1.data.rows import RowFile, parse
 from easyvideor1.data.samples import read_row
@@ -70,6 +71,8 @@ class Columns:
     media: dict[int, tuple[Media, ...]] = field(default_factory=dict)
     trajectories: dict[int, int] = field(default_factory=dict)
     """Number of offline trajectories; 0 where the row says that it has one, but has none."""
+    odd: dict[int, str] = field(default_factory=dict)
+    """What looks wrong in a row that can be used."""
     faults: dict[int, Fault] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -103,8 +106,8 @@ class Chunk:
 
     number: int
     source: SourceConfig
-    rows: tuple[tuple[str, bytes], ...]
-    """(where, content) of each."""
+    rows: tuple[tuple[str, bytes | DataError], ...]
+    """(where, content) of each; instead of the content how a list breaks off."""
 
 
 def chunks_of(source: SourceConfig, rows: RowFile, places: Sequence[int]) -> Iterator[Chunk]:
@@ -129,7 +132,7 @@ class CheckRows:
             self._add(found, place, where, content, chunk.source)
         return found
 
-    def _add(self, found: Columns, place: int, where: str, content: bytes, source: SourceConfig) -> None:
+    def _add(self, found: Columns, place: int, where: str, content: bytes | DataError, source: SourceConfig) -> None:
         row, sample, num_bytes = parse(content, where=where), None, 0
         try:
             if isinstance(row, DataError):
@@ -161,6 +164,8 @@ class CheckRows:
             found.media[place] = sample.media
         if sample.trajectories or row.fields.get("has_offline_trajectory"):
             found.trajectories[place] = len(sample.trajectories)
+        if odd := "; ".join(oddities(row.fields, sample)):
+            found.odd[place] = odd
 
 
 def said_in(sample: Sample, *, thinking: bool, templates: str | None) -> Iterator[str]:
@@ -207,6 +212,7 @@ def from_tree(tree: Mapping[str, Any]) -> Columns:
         columns[name] = [values[number] for number in columns[name]["of"]]
     for name in ("turns", "trajectories"):
         columns[name] = {int(place): int(value) for place, value in columns[name].items()}
+    columns["odd"] = {int(place): str(text) for place, text in columns["odd"].items()}
     columns["faults"] = {int(place): Fault(*values) for place, values in columns["faults"].items()}
     columns["media"] = {}
     found = Columns(**columns)

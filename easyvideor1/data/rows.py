@@ -27,6 +27,7 @@ from easyvideor1.errors import DataError
 BOM = b"\xef\xbb\xbf"
 GZIP = b"\x1f\x8b"
 COPY_BYTES = 1 << 20
+MEND = "mend the line; `easyvideor1 data clean` writes the rows that can be used"
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
@@ -57,7 +58,7 @@ class RowFile:
         """What ends a list too early; it then stands in the last place."""
         found = array("Q")
         try:
-            self._file = _opened(self.path)
+            self._file = open_plain(self.path)
             self._is_list = self._find_rows(found)
         except OSError as error:
             raise DataError(f"cannot read the data file: {error.strerror}", where=str(path)) from None
@@ -76,16 +77,18 @@ class RowFile:
             return str(self.path)
         return f"{self.path}[{self._lines[place]}]" if self._is_list else f"{self.path}:{self._lines[place]}"
 
-    def content(self, place: int) -> bytes:
-        """The bytes of a row.
+    def content(self, place: int) -> bytes | DataError:
+        """The bytes of a row, or how the list breaks off there.
 
         Raises:
             DataError: the file was changed since it was opened.
         """
+        if self._broken is not None and place == len(self) - 1:
+            return self._broken
         with self._lock:
             self._file.seek(self._offsets[place])
             content = self._file.read(self._lengths[place])
-        if self._broken is None and xxhash.xxh3_64_intdigest(content) != int(self.digests[place]):
+        if xxhash.xxh3_64_intdigest(content) != int(self.digests[place]):
             raise DataError(
                 "the data file was changed while it was in use", where=self.where(place), remedy="start again"
             )
@@ -93,8 +96,6 @@ class RowFile:
 
     def row(self, place: int) -> Row | DataError:
         """The row at a place, or what is wrong with its line."""
-        if self._broken is not None and place == len(self) - 1:
-            return self._broken
         return parse(self.content(place), where=self.where(place))
 
     def __iter__(self) -> Iterator[Row | DataError]:
@@ -153,7 +154,7 @@ class RowFile:
             if _after_space(text, place + 1) != len(text):
                 raise json.JSONDecodeError("Extra data", text, _after_space(text, place + 1))
         except (ValueError, RecursionError) as error:
-            self._broken = _broken_json(error, where=str(self.path))
+            self._broken = broken_json(error, where=str(self.path))
             self._add(offset, 0, len(self), xxhash.xxh3_64_intdigest(str(self._broken).encode()), digests)
 
     def _add(self, offset: int, length: int, number: int, digest: int, digests: array) -> None:
@@ -175,8 +176,10 @@ def read_rows(path: str | Path) -> Iterator[Row]:
         yield row
 
 
-def parse(content: bytes, *, where: str) -> Row | DataError:
+def parse(content: bytes | DataError, *, where: str) -> Row | DataError:
     """The row in the bytes of a line, or what is wrong with them."""
+    if isinstance(content, DataError):
+        return content
     try:
         text = content.decode()
         fields = json.loads(text)
@@ -185,15 +188,22 @@ def parse(content: bytes, *, where: str) -> Row | DataError:
     except UnicodeDecodeError as error:
         return _not_utf8(content, error.start, where=where)
     except UnicodeEncodeError as error:
-        return DataError(f"half a character, \\u{ord(error.object[error.start]):x}", where=where)
+        half = f"half a character, \\u{ord(error.object[error.start]):x}"
+        return DataError(half, where=where, remedy="write the whole character, or leave it out")
     except (ValueError, RecursionError) as error:
-        return _broken_json(error, where=where)
+        return broken_json(error, where=where)
     if isinstance(fields, dict):
         return Row(where, fields)
-    return DataError(f"a row is a JSON object, got {type(fields).__name__}", where=where)
+    return no_object(fields, where=where)
 
 
-def _opened(path: Path) -> IO[bytes]:
+def no_object(value: Any, *, where: str) -> DataError:
+    """The error of a line or an item that is no JSON object."""
+    remedy = 'such as {"problem": "..", "problem_type": "..", "answer": ".."}'
+    return DataError(f"a row is a JSON object, got {type(value).__name__}", where=where, remedy=remedy)
+
+
+def open_plain(path: Path) -> IO[bytes]:
     """The file, or its content where it is gzipped."""
     if path.is_dir():
         raise foreign_file(path, b"") or DataError("a folder stands where a data file is expected", where=str(path))
@@ -244,9 +254,17 @@ def _not_utf8(content: bytes, start: int, *, where: str) -> DataError:
     return DataError(f"not UTF-8 text at {place}", where=where, remedy="save the file as UTF-8")
 
 
-def _broken_json(error: ValueError | RecursionError, *, where: str) -> DataError:
-    if isinstance(error, json.JSONDecodeError):
-        line = f"line {error.lineno}, " if error.lineno > 1 else ""
-        return DataError(f"broken JSON: {error.msg} at {line}column {error.colno}", where=where)
-    # A number of thousands of digits, or thousands of brackets.
-    return DataError(f"broken JSON: {'nested too deeply' if isinstance(error, RecursionError) else error}", where=where)
+def broken_json(error: ValueError | RecursionError, *, where: str) -> DataError:
+    """What the decoder found wrong, in words."""
+    if isinstance(error, RecursionError):
+        return DataError("broken JSON: nested too deeply", where=where, remedy=MEND)
+    if not isinstance(error, json.JSONDecodeError):
+        return DataError("broken JSON: a number of thousands of digits", where=where, remedy=MEND)
+    line = f"line {error.lineno}, " if error.lineno > 1 else ""
+    rest = error.doc[error.pos :].lstrip()
+    remedy = MEND
+    if error.msg == "Extra data" and rest.startswith("{"):
+        remedy = "two rows on one line: begin a new line for each"
+    elif rest.startswith("'") and "property name" in error.msg:
+        remedy = "this is Python's notation: write the row with json.dumps"
+    return DataError(f"broken JSON: {error.msg} at {line}column {error.colno}", where=where, remedy=remedy)

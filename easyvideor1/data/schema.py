@@ -33,12 +33,15 @@ READ_FIELDS = ROW_NAMES | {
 USED_FIELDS = READ_FIELDS | {"duration", "duration_s", "data_source", "pass_rate"}
 """Keys that something in this project reads or writes; others are kept for rewards of one's own, and counted."""
 MAX_OPTIONS = 26
+SHOWN_KEYS = 8
 
 LIKELY = {
     "video": "videos", "video_path": "videos", "video_paths": "videos", "video_file": "videos", "frames": "videos",
     "image": "images", "image_path": "images", "image_paths": "images", "image_file": "images", "img": "images",
     "option": "options", "choices": "options", "choice": "options", "candidates": "options",
     "answers": "answer", "ground_truth": "answer", "groundtruth": "answer", "gold": "answer", "label": "answer",
+    "gt": "answer", "gt_answer": "answer", "gold_answer": "answer", "correct_answer": "answer", "answerKey": "answer",
+    "target": "answer", "output": "answer", "response": "answer",
     "question": "problem", "query": "problem", "prompt": "problem", "instruction": "problem",
     "type": "problem_type", "question_type": "problem_type", "task_type": "problem_type",
     "system_prompt": "system", "history": "turns",
@@ -60,7 +63,7 @@ def parse_row(row: Mapping[str, Any], *, where: str, media_root: Path, source: s
             name; media that are no paths or a clip range that is none; `<image>`/`<video>` tags that do not match the
             media in number and kind; earlier turns that are no conversation.
     """
-    row = {name: value for name, value in row.items() if value is not None and not _is_nan(value)}
+    row = {name: value for name, value in row.items() if value is not None and not is_nan(value)}
     _check_names(row, where=where)
     problem, problem_type = _text(row, "problem", where=where), _type(row, where=where)
     options, turns = _options(row, where=where), _turns(row, where=where)
@@ -87,14 +90,14 @@ def unknown_keys(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in row if name not in USED_FIELDS)
 
 
-def _is_nan(value: Any) -> bool:
+def is_nan(value: Any) -> bool:
     """Tables write a missing value as NaN."""
     return isinstance(value, float) and value != value
 
 
 def _check_names(row: Mapping[str, Any], *, where: str) -> None:
     """Refuse a key that stands for a field of another name, where the row does not have that field."""
-    if "problem" not in row and (kind := foreign_row(row)):
+    if kind := foreign_row(row):
         raise DataError(
             f"this looks like {kind}", where=where, remedy=f"convert it: {convert_command(_file_of(where))}"
         )
@@ -129,12 +132,23 @@ def _file_of(where: str) -> str:
 def _text(row: Mapping[str, Any], name: str, *, where: str) -> str:
     value = row.get(name)
     if value is None:
-        raise DataError("missing", where=where, field=name, remedy=f"every row needs a text '{name}'")
+        raise _missing(name, row, where=where, remedy=f"every row needs a text '{name}'")
     if not isinstance(value, str) or not value.strip():
         raise DataError(
             f"must be a non-empty text, got {value!r:.60}", where=where, field=name, remedy=f"give '{name}' a text"
         )
     return value
+
+
+def _missing(name: str, row: Mapping[str, Any], *, where: str, remedy: str) -> DataError:
+    """The error of a row without a field that every row needs, with the way to make it of another column."""
+    command = convert_command(_file_of(where))
+    if name != "problem_type":
+        remedy += f"; where a column has it: {command} --map {name}=COLUMN"
+    else:
+        remedy += f"; {command} tells it by the gold answers"
+    have = ", ".join(list(row)[:SHOWN_KEYS]) or "nothing"
+    return DataError(f"missing; the row has {have}", where=where, field=name, remedy=remedy)
 
 
 def _id(row: Mapping[str, Any], *, where: str) -> str:
@@ -154,7 +168,7 @@ def _answer(row: Mapping[str, Any], *, where: str) -> str:
     name = "answer" if row.get("answer") is not None else "solution"
     value = row.get(name)
     if value is None:
-        raise DataError("missing", where=where, field="answer", remedy="give the gold answer in 'answer' or 'solution'")
+        raise _missing("answer", row, where=where, remedy="give the gold answer in 'answer' or 'solution'")
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     wrapped = ANSWER.fullmatch(text) or SPAN_IN_THOUGHT.fullmatch(text)
     text = wrapped.group(1).strip() if wrapped else text
@@ -185,7 +199,8 @@ def _type(row: Mapping[str, Any], *, where: str) -> str:
 
 def _options(row: Mapping[str, Any], *, where: str) -> tuple[str, ...]:
     options = row.get("options") or ()
-    if isinstance(options, dict):  # a table gives every row the labels of the longest one
+    if isinstance(options, dict) and not any(isinstance(text, list | dict) for text in options.values()):
+        # A table gives every row the labels of the longest one.
         options = [f"{key}. {text}" for key, text in options.items() if text is not None]
     if isinstance(options, list):
         while options and options[-1] is None:

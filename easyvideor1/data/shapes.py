@@ -29,6 +29,12 @@ OTHER_HEADS: tuple[tuple[bytes, str, str], ...] = (
 )
 """First bytes -> other kinds, with the remedy."""
 
+SAID = {
+    "messages": "ms-swift's `messages` rows",
+    "conversations": "the `conversations` rows of LLaVA-Video",
+    "prompt": "verl's `prompt` rows",
+}
+
 
 def convert_command(path: str | Path) -> str:
     """The command that makes rows of a file."""
@@ -69,17 +75,22 @@ def _try(path: str | Path) -> str:
 
 
 def foreign_row(fields: Mapping[str, Any]) -> str:
-    """The public format that a row without a `problem` has, in words; "" where it looks like none.
+    """The public format of a row, in words; "" where it is one of this project, or looks like none.
+
+    A row with a `problem` is foreign too where something is said in it that nobody would read.
 
     >>> foreign_row({"messages": [{"role": "user", "content": "What?"}]})
     "ms-swift's `messages` rows"
     """
-    if isinstance(fields.get("messages"), list):
-        return "ms-swift's `messages` rows"
-    if isinstance(fields.get("conversations"), list):
-        return "the `conversations` rows of LLaVA-Video"
-    if isinstance(fields.get("prompt"), list) or isinstance(fields.get("reward_model"), dict):
-        return "verl's `prompt` rows"
+    if "turns" not in fields:
+        for name, kind in SAID.items():
+            if isinstance(fields.get(name), list):
+                return kind
+    problem = fields.get("problem")
+    if problem is not None and not isinstance(problem, list | dict):
+        return ""
+    if isinstance(fields.get("reward_model"), dict):
+        return SAID["prompt"]
     if "sentence" in fields and "timestamp" in fields:
         return "Time-R1's rows"
     if "question_type" in fields and "path" in fields and "question" in fields:

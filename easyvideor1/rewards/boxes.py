@@ -215,6 +215,19 @@ def boxes_value(value: Any, *, depth: int = 0) -> Any:
     return boxes_value(found[0], depth=depth + 1) if len(found) == 1 and depth < MAX_NESTING else None
 
 
+_FRAME_LINE = re.compile(
+    rf"(?<![\w.])(?:(?:frame|second|time|sec|t)s?\s*[#=:]?\s*)?(\d{{1,7}}(?:\.\d{{1,6}})?)\s*(?:s|secs?|seconds?)?\s*"
+    rf"(?:[:=-]|->)\s*[(\[]\s*({_NUMBER})\s*,\s*({_NUMBER})\s*,\s*({_NUMBER})\s*,\s*({_NUMBER})\s*[)\]]",
+    re.IGNORECASE,
+)
+
+
+def boxes_in_words(text: str) -> Any:
+    """The boxes of "Frame 1: [0, 0, 5, 5]" lines, for `frames_of`; None where there are none."""
+    lines = [{match[1]: list(match.groups()[1:])} for match in _FRAME_LINE.finditer(text)]
+    return lines or None
+
+
 def boxes_along(values: Sequence[Any]) -> Any:
     """The boxes along a video in the JSON values of an answer, for `frames_of`; one object per line is a list."""
     if len(values) == 1:

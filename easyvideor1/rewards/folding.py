@@ -48,7 +48,7 @@ def one_width(text: str) -> str:
 
 
 QUOTES = str.maketrans(
-    dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u00b4\u02bc`", "'")
+    dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u00b4\u02b9\u02bb\u02bc\u02bd\uff07`", "'")
     | dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb\u300c\u300d\u300e\u300f", '"')
 )
 DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63", "-"))
@@ -65,5 +65,5 @@ def fold(text: str) -> str:
     ('a dog runs', '1.5', '-3')
     """
     if not text.isascii():
-        text = one_width(visible(text)).translate(QUOTES).translate(DASHES)
+        text = one_width(visible(text).translate(QUOTES)).translate(DASHES)
     return " ".join(_MARKS.sub(" ", text.casefold().replace("`", " ")).split())

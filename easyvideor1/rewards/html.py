@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 from rapidfuzz.distance import Indel
 
-from easyvideor1.rewards.styles import Sheet, hides
+from easyvideor1.rewards.styles import Names, Sheet, hides, names_of
 from easyvideor1.rewards.words import printed_words
 
 MAX_TAGS = 5000
@@ -22,6 +22,7 @@ _CLOSED = {"details": "summary", "dialog": ""}
 """Elements that show nothing but the tag named here unless they are open."""
 _SHOWN_ATTRIBUTES = ("alt", "placeholder", "value", "label")
 
+_NAMELESS: Names = frozenset()
 Styling = Counter[tuple[str, str, str]]
 
 
@@ -99,6 +100,8 @@ class _Reader(HTMLParser):
         self._styling: Styling = Counter()
         self._open: list[tuple[str, bool]] = []
         """Open elements, and whether each hides what is in it."""
+        self._names: list[Names] = []
+        """Of the open elements, for the rules of style sheets."""
         self._num_hiding = 0
 
     def page(self) -> Page:
@@ -109,7 +112,9 @@ class _Reader(HTMLParser):
         if len(self._tags) > 2 * MAX_TAGS:
             return
         attributes = {name: value or "" for name, value in attrs}
-        style = self._sheet.of(tag, attributes) if self._has_rules or "style" in attributes else {}
+        names = names_of(tag, attributes) if self._has_rules else _NAMELESS
+        is_styled = self._has_rules or "style" in attributes
+        style = self._sheet.of(names, attributes, self._names) if is_styled else {}
         is_hiding = tag in _UNSEEN or hides(style) or "hidden" in attributes or attributes.get("type") == "hidden"
         is_hiding = is_hiding or (tag in _CLOSED and "open" not in attributes)
         self._tags.append(tag)
@@ -122,6 +127,7 @@ class _Reader(HTMLParser):
                     self._words += printed_words(attributes[name])
         if tag not in _VOID:
             self._open.append((tag, is_hiding))
+            self._names.append(names)
             self._num_hiding += is_hiding
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -152,5 +158,6 @@ class _Reader(HTMLParser):
 
     def _close(self) -> None:
         tag, is_hiding = self._open.pop()
+        self._names.pop()
         self._num_hiding -= is_hiding
         self._tags.append(f"/{tag}")

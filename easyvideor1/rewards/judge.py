@@ -43,17 +43,23 @@ Say briefly what is better in which. Then end with one line, one of these three:
 VERDICT: FIRST
 VERDICT: SECOND
 VERDICT: TIE"""
-_DRESS = r"[\s*_`#>|\"'\[\](){}$.+\u2022-]*"
-"""Marks that models put around a verdict: bold, headings, bullets, quotes, brackets."""
-_LEAD = (
-    rf"{_DRESS}(?:\d\.\s)?{_DRESS}(?:(?:my|the|final|overall)\s)*VERDICT{_DRESS}(?::|=|\sis\s)"
-    rf"{_DRESS}(?:\\boxed)?{_DRESS}"
-)
+_DRESS = r"(?:[^\w%]|_)*"
+"""Marks that models put around a verdict: bold, headings, bullets, quotes, brackets, pictures."""
+_VERDICT = rf"{_DRESS}(?:\d\.\s)?{_DRESS}(?:(?:my|the|final|overall)\s)*VERDICT"
+_LEAD = rf"{_VERDICT}(?:\sis)?(?:[^\w%]|_)+(?:boxed)?{_DRESS}"
+_REMARK = r"(?:\s*[(\[,:-]\s*(?!.*(?<![a-z])(?:or|no|not|wait|rather|maybe|actually|but|nor|than)(?![a-z]))[^\d%]*)?"
+"""What models say behind a verdict: "(mostly right)"; nothing that takes it back."""
 _GRADE_VERDICT = re.compile(
-    rf"{_LEAD}(?<![-.])(10(?:\.0+)?|\d(?:\.\d+)?){_DRESS}(?:(?:/|out of|of){_DRESS}10)?{_DRESS}(?:points?)?{_DRESS}",
+    rf"{_LEAD}(?<![-.])(10(?:\.0+)?|\d(?:\.\d+)?){_DRESS}(?:(?:/|out of|of)(?: a possible)?{_DRESS}(?:10|ten))?"
+    rf"{_DRESS}(?:points?)?(?:{_DRESS}|{_REMARK})",
     re.IGNORECASE,
 )
-_PAIR_VERDICT = re.compile(rf"{_LEAD}(?:the )?(FIRST|SECOND|TIE)(?: (?:answer|one|is better))*{_DRESS}", re.IGNORECASE)
+_PAIR_VERDICT = re.compile(
+    rf"{_LEAD}(?:the )?(FIRST|SECOND|TIE)(?: (?:answer|one|is better))*(?:{_DRESS}|{_REMARK})", re.IGNORECASE
+)
+_LEAD_ALONE = re.compile(rf"{_VERDICT}{_DRESS}", re.IGNORECASE)
+_TAGS = re.compile(r"</?\|?\w+\|?>")
+"""Around the verdict: tags, and special tokens that a server left in."""
 _FENCE = re.compile(r"\s*(?:`{3,}\w*|~{3,}|</?\w+>|-{3,}|={3,})\s*")
 """A line that closes something around the verdict."""
 MAX_VERDICT_CHARS = 200
@@ -288,6 +294,9 @@ def _fenced(text: str) -> str:
 def _verdict(reply: str, form: re.Pattern[str]) -> str:
     lines = [line for line in reply.splitlines() if line.strip() and not _FENCE.fullmatch(line)]
     last = lines[-1].strip() if lines else ""
+    if len(lines) > 1 and len(lines[-2]) <= MAX_VERDICT_CHARS and _LEAD_ALONE.fullmatch(lines[-2]):
+        last = f"{lines[-2].strip()} {last}"  # the heading and the verdict on lines of their own
+    last = _TAGS.sub("", last[: 2 * MAX_VERDICT_CHARS]).strip()
     match = form.fullmatch(last) if len(last) <= MAX_VERDICT_CHARS else None
     if match is None:
         raise JudgeError(f"no verdict in the last line, {last[:80]!r}")

@@ -1,8 +1,8 @@
 """The call path to every reward: cheap answers in this process, the others in processes that can be killed.
 
-An answer to a built-in type that runs into the deadline, the memory limit or a crash although its gold answer can be
-read is wrong, and counted: being unscored would be a way out of punishment. What a reward of the user's own cannot
-judge is unscored. No worker starts before the first response that needs one.
+An answer to a built-in type that runs into the deadline, the memory limit, a crash or a fault of our code although its
+gold answer can be read is wrong, and counted: being unscored would be a way out of punishment. What a reward of the
+user's own cannot judge is unscored. No worker starts before the first response that needs one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from easyvideor1.config import RewardConfig
-from easyvideor1.errors import UsageError
+from easyvideor1.errors import DataError, UsageError
 from easyvideor1.rewards import router
 from easyvideor1.rewards.judge import Judge
 from easyvideor1.rewards.judged import judge_all
@@ -115,7 +115,7 @@ class RewardPool:
 
     @property
     def cut(self) -> Mapping[str, int]:
-        """ "time", "memory" or "crash" -> answers that ran into that and so are wrong, over the life of the pool."""
+        """ "time", "memory", "crash" or "error" -> answers that ran into that and are wrong for it, since the start."""
         return self._workers.cut
 
     @property
@@ -235,10 +235,12 @@ class RewardPool:
             )
         except UsageError:
             raise
-        except Exception as error:
-            # A reward that fails on one response must not stop the batch; the score says so and is not counted as 0.
+        except DataError as error:
+            return Score.unscored(str(error)[:500])
+        except Exception:
+            # An answer that our code fails on must not stop the batch. A worker tries it again, and says what failed.
             log.warning("%s: judging failed", item[0].id, exc_info=True)
-            return Score.unscored(f"{type(error).__name__}: {error}"[:500])
+            return None
 
     def _reported(self, items: Sequence[Item], scores: Sequence[Score | None]) -> list[Score]:
         done = [score for score in scores if score is not None]

@@ -230,7 +230,9 @@ def check(samples: Iterable[Sample]) -> None:
     """Make sure that every sample can be judged; raises DataError at the first unknown type or unreadable gold."""
     for sample in samples:
         if sample.problem_type not in REGISTRY.rewards:
-            task_of(sample).read_gold(sample)
+            task = task_of(sample)
+            task.read_gold(sample)
+            task.check_gold(sample)
 
 
 def is_checked_quickly(sample: Sample) -> bool:
@@ -238,7 +240,7 @@ def is_checked_quickly(sample: Sample) -> bool:
     if sample.problem_type in REGISTRY.rewards:
         return True
     task = task_of(sample)
-    return not task.is_heavy or task.is_quick(sample.gold)
+    return not task.is_heavy or (task.is_quick(sample.gold) and not task.is_gold_dear(sample))
 
 
 def can_be_interrupted(sample: Sample, text: str | None) -> bool:

@@ -36,6 +36,10 @@ class Task:
     quick_accuracy: Callable[[Any, Any], float | None] | None = None
     """Of a heavy type: the accuracy where it costs as little; None where only `accuracy` can tell. None: `accuracy`
     itself is quick."""
+    is_gold_dear: Callable[[Sample], bool] = lambda sample: False
+    """Of a heavy type: `check_gold` must run in a worker."""
+    check_gold: Callable[[Sample], None] = lambda sample: None
+    """What is dear about reading a gold answer, done once before a run; raises DataError where it cannot be read."""
     max_chars: int = MAX_ANSWER_CHARS
 
 

@@ -44,10 +44,10 @@ def printed_words(text: str) -> list[str]:
     >>> printed_words("Gate 5/\u51fa\u53e3"), printed_words("it\u2019s x\u00b2")
     (['gate', '5/', '\u51fa', '\u53e3'], ["it's", 'x\u00b2'])
     """
-    text = one_width(visible(text)).casefold()
+    text = one_width(visible(text).translate(QUOTES)).casefold()
     if text.isascii():
         return text.split()
-    text = text.translate(QUOTES).translate(DASHES)
+    text = text.translate(DASHES)
     return _SINGLE.sub(lambda match: f" {match[0]} ", text).split()
 
 

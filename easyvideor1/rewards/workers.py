@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from easyvideor1.errors import DataError, JobDied, JobOutOfMemory, JobTimeout
+from easyvideor1.errors import DataError, JobDied, JobError, JobOutOfMemory, JobTimeout
 from easyvideor1.jobs.pool import Outcome, Pool
 from easyvideor1.rewards import router
 from easyvideor1.rewards.budget import Budget
@@ -22,7 +22,7 @@ RECYCLE_AFTER = 2000
 SLOWEST_KEPT = 5
 SPARE_S = 2.0
 """Beyond the limit that a worker keeps itself, before it is killed."""
-KINDS = {JobTimeout: "time", JobOutOfMemory: "memory", JobDied: "crash"}
+KINDS = {JobTimeout: "time", JobOutOfMemory: "memory", JobDied: "crash", JobError: "error"}
 
 Response = tuple[int, Sample, str, float | None]
 """Place in the batch, sample, text, and the length part where it counts."""

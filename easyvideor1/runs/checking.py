@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,9 @@ from easyvideor1.runs.steps import length_check, length_limit, memory_of, row_ch
 DEADLINE_S = 300.0
 """Time one file may take where no cache says so."""
 SHOWN_KEYS = 5
+FINDERS: tuple[Callable[[CheckedData], Iterable[doubts.Doubt]], ...] = (
+    doubts.odd_rows, doubts.contradictions, doubts.frame_rates, doubts.empty_trajectories, doubtful_golds
+)  # fmt: skip
 
 
 def check_files(
@@ -53,7 +56,7 @@ def check_files(
         report = Report()
         for part in both:
             report.merge(report_of(part))
-            for find in (doubts.contradictions, doubts.frame_rates, doubts.empty_trajectories, doubtful_golds):
+            for find in FINDERS:
                 report.add_doubts(find(part))
             report.add_doubts(doubtful_trajectories(part, rewards))
     if len(both) == 2:

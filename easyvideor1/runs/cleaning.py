@@ -95,7 +95,8 @@ def _rejection(file: CheckedFile, place: int) -> str:
     line: dict[str, Any] = {"where": where, "id": file.ids[place], "reasons": reasons}
     if isinstance(row, Row):
         return _json(line | {"row": row.fields})
-    return _json(line | {"text": file.rows.content(place).decode(errors="backslashreplace")})
+    content = file.rows.content(place)
+    return _json(line if isinstance(content, DataError) else line | {"text": content.decode(errors="backslashreplace")})
 
 
 def _json(value: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from easyvideor1.data.convert.kinds import guess_type
 from easyvideor1.data.convert.media import MediaWriter
 from easyvideor1.data.convert.tables import read_table
 from easyvideor1.data.rows import Row
-from easyvideor1.data.schema import parse_row
+from easyvideor1.data.schema import is_nan, parse_row
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.types import Sample
 
@@ -139,7 +139,7 @@ def _converted(item: Row, source: Source, writer: MediaWriter, found: Converted)
 
 def _renamed(fields: Mapping[str, Any], columns: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     """A copy of the fields of a row, columns under the names of the fields that they are."""
-    row = {name: value for name, value in fields.items() if value is not None}
+    row = {name: value for name, value in fields.items() if value is not None and not is_nan(value)}
     for name, sources in columns.items():
         values = [row.pop(column, None) for column in sources]
         if missing := [column for column in sources if column not in fields]:

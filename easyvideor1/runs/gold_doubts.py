@@ -51,12 +51,12 @@ def doubtful_trajectories(data: CheckedData, rewards: RewardPool) -> Iterator[Do
         for (file, place, _, text), score in zip(stored, scores, strict=True):
             accuracy = score.parts.get("accuracy", score.value)
             if "</answer>" not in text:
-                why = "an offline trajectory ends without </answer>: it is cut, or in another form"
+                why = "ends without </answer>: cut, or in another form (give the whole response, or leave it out)"
             elif score.is_scored and accuracy < LOW_SCORE:
-                why = f"an offline trajectory is wrong: its accuracy is {accuracy:.2g}"
+                why = f"is wrong: its accuracy is {accuracy:.2g} (mend it or the gold answer, or leave it out)"
             else:
                 continue
-            yield Doubt(about="trajectory", file=file, place=place, text=why)
+            yield Doubt(about="trajectory", file=file, place=place, text=f"field 'offline_output': {why}")
 
 
 def _sample(file: CheckedFile, place: int) -> Sample:
@@ -74,13 +74,16 @@ def _outside(sample: Sample, facts: MediumFacts) -> str:
     is_video = facts.duration_s > 0
     if is_video and times and max(times) > facts.duration_s + TOLERANCE_S:
         return (
-            f"the gold answer names second {max(times):g}, but what is seen lasts {facts.duration_s:.1f} s "
-            "(times count from the start of the clip)"
+            f"field 'answer': names second {max(times):g}, but what is seen lasts {facts.duration_s:.1f} s "
+            "(count from the start of the clip)"
         )
     width, height = max(facts.width, NORMED_SIDE), max(facts.height, NORMED_SIDE)
     for box in boxes:
         if min(box) < 0 or max(box[0], box[2]) > width or max(box[1], box[3]) > height:
-            return f"the gold box {list(box)} lies outside the picture of {facts.width}x{facts.height} pixels"
+            return (
+                f"field 'answer': the box {list(box)} lies outside the picture of {facts.width}x{facts.height} pixels "
+                "(give pixels of the file, or thousandths of its sides)"
+            )
     return ""
 
 

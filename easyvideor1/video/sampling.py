@@ -235,7 +235,10 @@ def _clip_range(media: Media, header: Header) -> tuple[int, int, float, tuple[st
         raise MediaError(f"not a clip range: {start_s:g} to {end_s:g} s", where=media.name, field="start_s")
     if start_s >= header.duration_s:
         raise MediaError(
-            f"start_s = {start_s:g} is beyond its end at {header.duration_s:.3f} s", where=media.name, field="start_s"
+            f"start_s = {start_s:g} is beyond its end at {header.duration_s:.3f} s",
+            where=media.name,
+            field="start_s",
+            remedy="give seconds of the file; is it the right file?",
         )
     if start_s >= end_s:
         raise MediaError(f"start_s = {start_s:g} is not before end_s = {end_s:g}", where=media.name, field="start_s")

@@ -1,25 +1,15 @@
-"""`easyvideor1 data convert`: public formats become rows that check, score and train."""
+"""`easyvideor1 data convert`: what becomes of the rows of public formats, and of tables of all forms."""
 
+import base64
+import gzip
 import json
+from pathlib import Path
 
 import pytest
-import yaml
 from support.public_rows import FORMATS, TABLE_MAP, write_media
 
 from easyvideor1.cli import main
 from easyvideor1.data.samples import read_samples
-from easyvideor1.demo.model import new_model, save, train_tokenizer
-
-SMALL = {"fps": 2.0, "min_frames": 2, "max_frames": 4, "min_pixels": 4096, "max_pixels": 4096}
-TEXTS = ["Which colour is it? A. red B. blue Think in <think> tags, then give the option letter in <answer> tags."] * 50
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model")
-    tokenizer = train_tokenizer(TEXTS)
-    save(new_model(tokenizer, seed=0), tokenizer, folder)
-    return folder
 
 
 @pytest.fixture
@@ -36,28 +26,6 @@ def converted(folder, name, *words):
     assert main(["data", "convert", str(source), "--out", str(out), *words]) == 0
     assert not (folder / "new" / "rows.rejected.jsonl").exists()
     return out, read_samples(out)
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_a_public_format_is_converted_checked_tried_and_trained_on(name, folder, model, capsys):
-    out, samples = converted(folder, name)
-    assert f"{len(samples)} rows in {out}" in " ".join(capsys.readouterr().out.split())
-    settings = [f"data.{kind}.{key}={value}" for kind in ("video", "image") for key, value in SMALL.items()]
-    assert main(["data", "check", str(out), "--workers", "1", "--json", *settings]) == 0
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (found["errors"], found["warnings"]) == (0, 0), found["problems"]
-    assert main(["reward", "test", str(out)]) == 0
-    recipe = folder / "run.yaml"
-    tree = {
-        "out": str(folder / "run"),
-        "model": {"path": str(model)},
-        "data": {"train": [{"path": str(out)}], "video": SMALL, "image": SMALL, "max_prompt_tokens": 2000},
-        "cache": {"dir": str(folder / "cache")},
-        "rollout": {"n": 2, "max_response_tokens": 4},
-        "train": {"steps": 1, "prompts_per_step": 2, "stop": {"zero_reward_steps": 0}},
-    }
-    recipe.write_text(yaml.safe_dump(tree))
-    assert main(["train", str(recipe)]) == 0
 
 
 def test_llava_video_gives_options_turns_and_a_video_where_its_text_says_image(folder):
@@ -144,22 +112,171 @@ def test_rows_that_cannot_be_converted_are_listed_with_reasons(folder, capsys):
     assert "5 rows not converted" in " ".join(capsys.readouterr().out.split())
 
 
+ASKED = [{"question": "Who?", "answer": "a", "id": "x"}, {"question": "Where?", "answer": "b", "id": "y"}]
+COLUMNS = {name: [row[name] for row in ASKED] for name in ASKED[0]}
+
+
 @pytest.mark.parametrize(
-    ("content", "ids"),
+    "text",
     [
-        ({"data": [{"id": "x", "question": "Who?", "answer": "a", "video": "a.mp4"}]}, ["x"]),
-        (
-            {"x": {"question": "Who?", "answer": "a", "video": "a.mp4"}, "y": {"question": "?", "answer": "b"}},
-            ["x", "y"],
-        ),
-        ({"question": ["Who?", "Where?"], "answer": ["a", "b"], "id": ["p", "q"]}, ["p", "q"]),
+        json.dumps({"info": {"version": 1}, "data": ASKED}, indent=2),
+        json.dumps({row["id"]: {name: row[name] for name in ("question", "answer")} for row in ASKED}),
+        json.dumps(COLUMNS, indent=2),
+        json.dumps({name: {"0": column[0], "1": column[1]} for name, column in COLUMNS.items()}),
+        json.dumps({"columns": list(COLUMNS), "index": [0, 1], "data": [list(row.values()) for row in ASKED]}),
+        json.dumps({"features": [{"name": "id"}], "rows": [{"row_idx": 0, "row": row} for row in ASKED]}),
+        "\n".join(json.dumps(row, indent=2) for row in ASKED),
+        "\ufeff" + "\r\n".join(map(json.dumps, ASKED)),
     ],
+    ids=["key", "by key", "lists", "pandas", "pandas split", "hub server", "spread", "windows"],
 )
-def test_one_object_holds_rows_under_a_key_by_key_or_by_column(content, ids, folder):
-    (folder / "whole.json").write_text(json.dumps(content, indent=2))
+def test_rows_are_found_in_every_form_that_json_has_them_in(text, folder):
+    (folder / "whole.json").write_text(text, newline="")
     out = folder / "rows.jsonl"
     assert main(["data", "convert", str(folder / "whole.json"), "--out", str(out)]) == 0
-    assert [sample.id for sample in read_samples(out)] == ids
+    found = [(sample.id, sample.problem, sample.gold) for sample in read_samples(out)]
+    assert found == [("x", "Who?", "a"), ("y", "Where?", "b")]
+    packed = folder / "whole.json.gz"
+    packed.write_bytes(gzip.compress(text.encode()))
+    assert main(["data", "convert", str(packed), "--out", str(folder / "again.jsonl")]) == 0
+    assert (folder / "again.jsonl").read_text() == out.read_text()
+
+
+def test_one_row_over_several_lines_is_one_row(folder):
+    (folder / "one.json").write_text(json.dumps(ASKED[0] | {"choices": [{"label": "A", "text": "a"}]}, indent=1))
+    assert main(["data", "convert", str(folder / "one.json"), "--out", str(folder / "rows.jsonl")]) == 0
+    (sample,) = read_samples(folder / "rows.jsonl")
+    assert (sample.options, sample.gold) == (("A. a",), "A")
+
+
+def test_an_object_of_several_lists_asks_which_one(folder, capsys):
+    (folder / "splits.json").write_text(json.dumps({"train": ASKED, "test": ASKED[:1]}))
+    command = ["data", "convert", str(folder / "splits.json"), "--out", str(folder / "rows.jsonl")]
+    assert main(command) == 2
+    assert "holds train, test; choose one with --split NAME" in capsys.readouterr().err
+    assert main([*command, "--split", "test"]) == 0
+    assert len(read_samples(folder / "rows.jsonl")) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "options", "gold"),
+    [
+        ({"choices": {"text": ["a", "b"], "label": ["A", "B"]}, "answerKey": "B"}, ("A. a", "B. b"), "B"),
+        ({"options": [{"key": "A", "value": "a"}, {"key": "B", "value": "b"}], "answer": "B"}, ("A. a", "B. b"), "B"),
+        ({"options": {"A": "a", "B": "b", "C": None}, "answer": "B"}, ("A. a", "B. b"), "B"),
+        ({"options": "['a', \"it's b\"]", "answer": "B"}, ("a", "it's b"), "B"),
+        ({"options": "A. a\nB. b", "answer": "B"}, ("A. a", "B. b"), "B"),
+        ({"candidates": ["a", "b"], "answer": "b"}, ("a", "b"), "B"),
+        ({"a0": "a", "a1": "b", "a2": "c", "answer": 1}, ("a", "b", "c"), "B"),
+        ({"option1": "a", "option2": "b", "answer": "2"}, ("a", "b"), "B"),
+        ({"A": "a", "B": "b", "C": "N/A", "answer": "B"}, ("a", "b"), "B"),
+    ],
+)
+def test_options_come_in_many_forms(fields, options, gold, folder, write_rows):
+    source = write_rows([{"question": "Which?", **fields}], "source.jsonl")
+    assert main(["data", "convert", str(source), "--out", str(folder / "rows.jsonl")]) == 0
+    (sample,) = read_samples(folder / "rows.jsonl")
+    assert (sample.options, sample.gold, sample.problem_type) == (options, gold, "multiple choice")
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (
+            {"system": "S", "query": "<video>Q2?", "response": "3", "history": [["Q1", "A1"]], "videos": ["a.mp4"]},
+            ("S", ["Q1", "A1"], "<video>Q2?", "3"),
+        ),
+        ({"instruction": "Count.", "input": "3 balls", "output": "3"}, (None, [], "Count.\n3 balls", "3")),
+        ({"conversation": [{"human": "Q?", "assistant": "A"}]}, (None, [], "Q?", "A")),
+        (
+            {"messages": json.dumps([{"role": "user", "content": "Q?"}, {"role": "assistant", "content": "A"}])},
+            (None, [], "Q?", "A"),
+        ),
+        (
+            {"prompt": [{"role": "user", "content": "Q?"}], "reward_model": json.dumps({"ground_truth": ["A"]})},
+            (None, [], "Q?", "A"),
+        ),
+        (
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [
+                            {"type": "image_url", "image_url": {"url": "c.png"}},
+                            {"type": "text", "text": "Q?"},
+                        ],
+                    },
+                    {"role": "assistant", "content": "A"},
+                ]
+            },
+            (None, [], "<image>Q?", "A"),
+        ),
+    ],
+)
+def test_conversations_in_all_their_dresses(row, said, folder, write_rows):
+    source = write_rows([row], "source.jsonl")
+    assert main(["data", "convert", str(source), "--out", str(folder / "rows.jsonl")]) == 0
+    (sample,) = read_samples(folder / "rows.jsonl")
+    assert (sample.system, [turn.content for turn in sample.turns], sample.problem, sample.gold) == said
+    assert len(sample.media) == ("<" in sample.problem)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            {"system": "S", "messages": [{"role": "system", "content": "T"}, {"role": "user", "content": "?"}]},
+            "field 'system': another system message",
+        ),
+        (
+            {"messages": [{"role": "user", "content": "<ref-object>?"}], "objects": {"ref": ["x"]}, "answer": "x"},
+            "field 'objects': <ref-object> and <bbox>",
+        ),
+        (
+            {"prompt": [{"role": "user", "content": "?"}], "reward_model": {"ground_truth": ["a", "b"]}},
+            "field 'ground_truth': 2 gold answers, where one is needed",
+        ),
+        ({"query": "?", "response": "x", "history": ["a"]}, "field 'history': must be pairs"),
+        ({"question": "?", "options": "['a' 'b']", "answer": "B"}, "field 'options': must be a list of texts"),
+        ({"question": "?", "a0": "x", "a1": "y", "answer": 2}, "field 'answer': names option 2, counted from 0, of 2"),
+        ({"sentence": "?", "timestamp": "[1]", "video": "a.mp4"}, "field 'timestamp': must be [start, end] in seconds"),
+    ],
+)
+def test_what_would_be_lost_is_refused(row, message, folder, write_rows):
+    source = write_rows([row], "source.jsonl")
+    assert main(["data", "convert", str(source), "--out", str(folder / "rows.jsonl")]) == 1
+    (line,) = (folder / "rows.rejected.jsonl").read_text().splitlines()
+    assert message in json.loads(line)["reasons"][0]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("problem;answer;fps;videos\nHow many?;3;1;a.mp4\n", (1.0, ())),
+        (",problem,answer,options\n0,How many?,B,\"['3', '4']\"\n", (None, ("3", "4"))),
+    ],
+)
+def test_tables_of_other_programs(text, found, folder):
+    (folder / "table.csv").write_text(text)
+    assert main(["data", "convert", str(folder / "table.csv"), "--out", str(folder / "rows.jsonl")]) == 0
+    (sample,) = read_samples(folder / "rows.jsonl")
+    assert (sample.media[0].fps if sample.media else None, sample.options) == found
+
+
+def test_two_columns_of_one_name_are_an_error(folder, capsys):
+    (folder / "table.csv").write_text("problem,answer,answer\n?,3,4\n")
+    assert main(["data", "convert", str(folder / "table.csv"), "--out", str(folder / "rows.jsonl")]) == 1
+    assert "two columns are called 'answer' (rename one)" in capsys.readouterr().err
+
+
+def test_a_picture_in_a_cell_is_written_and_nan_is_nothing(folder):
+    content = (folder / "c.png").read_bytes()
+    row = {"question": "?", "answer": "3", "image": base64.b64encode(content).decode(), "start": float("nan")}
+    (folder / "source.json").write_text(json.dumps([row]))
+    assert main(["data", "convert", str(folder / "source.json"), "--out", str(folder / "rows.jsonl")]) == 0
+    (sample,) = read_samples(folder / "rows.jsonl")
+    assert isinstance(sample.media[0].path, str)
+    assert Path(sample.media[0].path).read_bytes() == content
 
 
 def test_a_folder_of_splits_asks_which_one(folder, capsys):

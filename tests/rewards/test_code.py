@@ -239,6 +239,14 @@ def test_pages_are_compared_by_tree_and_words(answer, low, high):
         "<dialog><p>Hi there</p></dialog>", '<input type="hidden" value="Hi there">',
         "<template><p>Hi there</p></template>",
         '<div style="display:none"><p>Hi there</p></div>', '<p style="position:absolute;left:-9999px">Hi there</p>',
+        '<p style="height:0;overflow:hidden">Hi there</p>', '<p style="max-height: 0px; overflow: clip">Hi there</p>',
+        '<p style="transform:scale(0)">Hi there</p>', '<p style="clip-path:inset(100%)">Hi there</p>',
+        '<p style="clip: rect(0, 0, 0, 0)">Hi there</p>', '<p style="color:transparent">Hi there</p>',
+        '<p style="color:rgba(0,0,0,0)">Hi there</p>', '<p style="color:#ff000000">Hi there</p>',
+        '<p style="color:white;background:#fff">Hi there</p>', '<p style="content-visibility:hidden">Hi there</p>',
+        '<p style="filter:opacity(0)">Hi there</p>',
+        "<style>div p{display:none}</style><div><b><p>Hi there</p></b></div>",
+        '<style>.a > p.b{display:none}</style><div class="a"><p class="b">Hi there</p></div>',
     ],
 )  # fmt: skip
 def test_what_is_hidden_on_a_page_is_not_visible(hidden):
@@ -252,6 +260,10 @@ def test_what_is_shown_on_a_page_is_visible():
     for shown in (
         "<details open><p>Hi there</p></details>", "<details><summary>Hi there</summary></details>",
         '<p style="display:block">Hi there</p>', "<style>@media print{p{display:none}}</style><p>Hi there</p>",
+        '<p style="color:rgb(255,0,0)">Hi there</p>', '<p style="transform:scale(0.5)">Hi there</p>',
+        '<p style="height:0">Hi there</p>', '<p style="color:white;background:red">Hi there</p>',
+        "<style>div p{display:none}</style><p>Hi there</p><div></div>", '<p style="clip-path:inset(0)">Hi there</p>',
+        '<p style="color:hsl(0 100% 50% / 1)">Hi there</p>', '<p style="filter:opacity(0.5)">Hi there</p>',
     ):  # fmt: skip
         page = read_html(shown)
         assert page is not None
@@ -265,6 +277,10 @@ def test_styling_counts_a_fifth_where_the_gold_has_any():
     assert judge(red, '<p style="color: blue">Hi there</p>', "html-code") == pytest.approx(0.8)
     assert judge(red, "<style>p {color: RED}</style><p>Hi there</p>", "html-code") > 0.85  # one more element, same look
     assert judge("<p>Hi there</p>", red, "html-code") == 1
+    for same in ("color:#f00", "color:#FF0000", "color: rgb(255, 0, 0)", "color:hsl(0, 100%, 50%)"):
+        assert judge(red, f'<p style="{same}">Hi there</p>', "html-code") == 1, same
+    border = '<p style="border:1px solid red;margin:0px">Hi there</p>'
+    assert judge(border, '<p style="margin: 0; border: 1px solid #f00">Hi there</p>', "html-code") == 1
 
 
 def test_scripts_and_styles_of_pages_are_not_visible_words():

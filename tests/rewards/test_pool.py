@@ -10,12 +10,13 @@ import time
 import pytest
 
 from easyvideor1.config import RewardConfig
-from easyvideor1.errors import DataError, UsageError
+from easyvideor1.errors import DataError, JobError, UsageError
+from easyvideor1.jobs.pool import Outcome
 from easyvideor1.jobs.worker import Worker
 from easyvideor1.rewards import budget, router
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.rewards.registry import REGISTRY
-from easyvideor1.types import Sample
+from easyvideor1.types import Sample, Score
 
 OWN = """
 import os, signal, time
@@ -180,6 +181,39 @@ def test_an_honest_answer_that_is_slow_gets_the_time_that_is_left(monkeypatch):
         assert [seconds > 0.05 for seconds, _ in pool.slowest] == [True, True]  # cut short once, and judged then
     assert scores[0].parts["accuracy"] == 1
     assert not pool.cut
+
+
+def test_what_fails_here_is_judged_in_a_worker_and_logged(monkeypatch, caplog):
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(router, "quick_score", fail)
+    with RewardPool(workers=1) as pool:
+        scores = pool.score([(sample("numerical", "3"), "<answer>3</answer>")])
+    assert scores[0].parts["accuracy"] == 1
+    assert "numerical-1: judging failed" in caplog.text
+
+
+def test_an_answer_that_our_code_fails_on_is_wrong_and_counted_and_not_unscored(monkeypatch):
+    def failing(heavy):
+        for item in heavy:
+            error = JobError("unexpected ZeroDivisionError") if item.text else None
+            yield Outcome(item=item, result=None if item.text else Score(value=1.0), error=error, wall_s=0.0)
+
+    monkeypatch.setattr(router, "quick_score", lambda *_, **__: None)
+    with RewardPool(workers=1) as pool:
+        monkeypatch.setattr(pool._workers, "_run", failing)
+        scores = pool.score([(sample("numerical", "3"), "<answer>3</answer>")])
+    assert (scores[0].parts["accuracy"], scores[0].reason) == (0, "unexpected ZeroDivisionError")
+    assert pool.cut == {"error": 1}
+    assert not pool.unscored
+
+
+def test_golds_for_algebra_are_read_by_it_before_a_run():
+    with RewardPool(workers=1) as pool:
+        pool.check([sample("math", r"\sum_{n=1}^{10} n^2")])
+        with pytest.raises(DataError, match=r"field 'answer': .* is no expression that algebra can read"):
+            pool.check([sample("math", r"\foo{x} \to")])
 
 
 def test_where_the_gold_itself_cannot_be_read_in_time_the_answer_is_not_to_blame():

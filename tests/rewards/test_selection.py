@@ -12,7 +12,7 @@ OPTIONS = ("A. the green boat", "B. a tall tower", "C. A man sings", "D. an old 
 READS = {
     "A,C": "AC", "A, C": "AC", "AC": "AC", "A and C": "AC", "C and A": "AC", "(A)(C)": "AC", "(A), (C)": "AC",
     '["A","C"]': "AC", "['A', 'C']": "AC", "A\u3001C": "AC", "A;C": "AC", "A. the green boat, C. A man sings": "AC",
-    "A. the green boat\nC. A man sings": "AC", "the green boat, A man sings": "AC", "The answers are A and C": None,
+    "A. the green boat\nC. A man sings": "AC", "the green boat, A man sings": "AC", "The answers are A and C": "AC",
     "The answer is A and C.": "AC", "A and C are correct": "AC", "Options A and C": "AC", "A or C": None,
     "A, maybe C": None, "A": "A", "A,C,F": None, "A C": "AC", "\\boxed{A, C}": "AC", "\\boxed{AC}": "AC",
     "A & C": "AC", "A, B, and D": "ABD", "Both A and C": "AC", "not A, C": None, "BAD": "ABD", "": None, "AA": None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,47 @@ def onethinker(folder: Path) -> Path:
     return _json(folder / "onethinker.json", rows)
 
 
+def easyvideor1(folder: Path) -> Path:
+    """Rows of EasyVideoR1, with an offline trajectory that counts and one that does not."""
+    row = {
+        "problem_id": "1",
+        "problem": "<video>\nWhich colour is the ball?",
+        "problem_type": "multiple choice",
+        "data_type": "video",
+        "options": ["A. green", "B. red"],
+        "answer": "<answer>B</answer>",
+        "images": [],
+        "videos": ["a.mp4"],
+        "preprocessed_video": "0123456789abcdef.pt",
+        "data_source": "made",
+        "has_offline_trajectory": True,
+        "offline_output": "<think>It looks red.</think><answer>B</answer>",
+    }
+    other = row | {
+        "problem_id": "2",
+        "problem": "How many?",
+        "problem_type": "numerical",
+        "options": None,
+        "answer": "<answer>1</answer>",
+        "videos": ["b.mp4"],
+        "has_offline_trajectory": False,
+        "offline_output": "cut",
+    }
+    return _json(folder / "easyvideor1.json", [row, other])
+
+
+def hub_folder(folder: Path) -> Path:
+    """A folder as `huggingface-cli download` leaves it, of one split in two Parquet files."""
+    data = folder / "hub" / "data"
+    data.mkdir(parents=True)
+    shutil.copy(folder / "a.mp4", folder / "hub")
+    table = pyarrow.parquet.read_table(verl(folder))
+    for number in range(2):
+        path = data / f"train-0000{number}-of-00002.parquet"
+        pyarrow.parquet.write_table(table.slice(number, 1), path)
+    return folder / "hub"
+
+
 def video_r1(folder: Path) -> Path:
     rows = [
         {
@@ -260,8 +302,9 @@ def table(folder: Path) -> Path:
 TABLE_MAP = ("problem_id=uid", "problem=text", "options=a,b", "answer=right", "videos=clip", "start=from", "end=to")
 
 FORMATS: dict[str, Callable[[Path], Path]] = {
-    "llava-video": llava_video, "ms-swift": ms_swift, "verl": verl, "onethinker": onethinker, "video-r1": video_r1,
-    "time-r1": time_r1, "videochat-r1": videochat_r1, "saved dataset": saved_dataset, "table": table,
+    "easyvideor1": easyvideor1, "onethinker": onethinker, "video-r1": video_r1, "llava-video": llava_video,
+    "ms-swift": ms_swift, "verl": verl, "hub folder": hub_folder, "saved dataset": saved_dataset, "time-r1": time_r1,
+    "videochat-r1": videochat_r1, "table": table,
 }  # fmt: skip
 
 

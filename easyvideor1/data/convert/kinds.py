@@ -10,6 +10,7 @@ from easyvideor1.problem_types import CANONICAL, canonical
 
 _OPTION = re.compile(r"^[ \t]*\(?([A-Z])[).:\uff0e\u3001][ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
 _LETTER = re.compile(r"\s*\(?([A-Z])\)?(?:[).:\uff0e\u3001]|\s*\Z)")
+_LETTERS = re.compile(r"[A-Z](?:\s*[,;]\s*[A-Z])+")
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
 _LATEX = re.compile(r"\\[a-zA-Z]+|\$|\^|_\{")
 
@@ -37,7 +38,7 @@ def guess_type(gold: str, options: Sequence[str]) -> str:
     """
     text = gold.strip()
     if options:
-        return "multiple choice"
+        return "multiple select" if _LETTERS.fullmatch(text) else "multiple choice"
     if text.lower().rstrip(".") in ("yes", "no", "true", "false"):
         return "boolean"
     if _NUMBER.fullmatch(text):

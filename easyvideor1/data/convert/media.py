@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import os
 from collections import Counter
@@ -17,6 +19,11 @@ SUFFIXES: tuple[tuple[bytes, str], ...] = (
     (b"MM\0*", ".tif"), (b"\x1aE\xdf\xa3", ".mkv"),
 )  # fmt: skip
 OTHER_NAMES = {"video": "path", "image": "path", "url": "path", "file": "path", "video_path": "path"}
+
+
+LEAST_BASE64 = 64
+BASE64_HEADS = ("/9j/", "iVBORw0KGgo", "R0lGOD", "UklGR", "Qk")
+"""Beginnings of JPEG, PNG, GIF, WebP and BMP files in base64."""
 
 
 class MediaWriter:
@@ -57,7 +64,8 @@ class MediaWriter:
         if isinstance(item, list):  # the frames of one video
             return [self._item(frame, field) for frame in item]
         if isinstance(item, str) and item:
-            return self._path(item)
+            content = _content_in(item)
+            return self._path(item) if content is None else self._written(content)
         if isinstance(item, bytes):
             return self._written(item)
         if not isinstance(item, dict):
@@ -91,6 +99,16 @@ class MediaWriter:
             draft.replace(path)
             self.num_written += 1
         return os.path.relpath(path, self._out)
+
+
+def _content_in(text: str) -> bytes | None:
+    """The picture that a text is in base64, as tables hold them; None where it is a path."""
+    if len(text) < LEAST_BASE64 or not text.startswith(BASE64_HEADS):
+        return None
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return None
 
 
 def _suffix(content: bytes) -> str:

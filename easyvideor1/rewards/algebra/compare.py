@@ -47,6 +47,8 @@ def kind_of(gold: str) -> str:
         return "words"
     if _CLOCK.fullmatch(gold):
         return "clock"
+    if gold in _DOTS:
+        return "text"
     single = read_single(gold)
     if single is not None:
         return "value" if _has_value(single) else ""
@@ -58,6 +60,15 @@ def kind_of(gold: str) -> str:
     if row is not None:
         return "row" if all(map(kind_of, row.items)) else ""
     return "equation" if read_equation(gold) is not None else "text" if is_prose(gold) else "algebra"
+
+
+def open_parts(gold: str) -> list[str]:
+    """The parts of a gold answer that only computer algebra reads; they are sure to be compared by it."""
+    kind = kind_of(gold)
+    if kind == "algebra":
+        return [gold]
+    row = read_row(gold) if kind == "row" else None
+    return [] if row is None else [part for item in row.items for part in open_parts(item)]
 
 
 def _has_value(single: Single) -> bool:
@@ -75,7 +86,13 @@ def _tight(text: str) -> str:
 _IDLE_SPACE = re.compile(r"(?<!\d)\s+|\s+(?!\d)")
 
 
+_DOTS = frozenset({r"\ldots", r"\cdots", r"\dots", "...", "\u2026"})
+"""An item of "1, 2, .., n"; a list as text."""
+
+
 def _same(answer: str, gold: str, algebra: Algebra) -> bool:
+    if gold in _DOTS:
+        return answer in _DOTS
     gold_words = words(gold)
     if gold_words is not None:
         return fold(_untexted(answer)) == gold_words
@@ -112,6 +129,9 @@ def _names(answer: str, gold: Single) -> bool:
     single = read_single(answer)
     if single is not None:
         return same_single(single, gold)
+    ratio = _ratio(answer)
+    if ratio is not None:
+        return same_single(ratio, gold)
     sides = _NAMED_EQUALS.split(_APPROXIMATELY.sub("=", answer))
     if len(sides) > 1:
         return len(sides) <= MAX_SIDES and _all_name(sides, gold)
@@ -157,13 +177,21 @@ def _same_clock(answer: str, gold: str) -> bool:
     """Clock times part by part; ratios, which are not written with two digits throughout, also by their quotient."""
     match, gold_match = _CLOCK.fullmatch(answer), _CLOCK.fullmatch(gold)
     if match is None or gold_match is None:
-        return False
+        ratio, single = _ratio(gold), read_single(answer)
+        return ratio is not None and single is not None and same_single(single, ratio)
     half, gold_half = (match[4] or "").lower(), (gold_match[4] or "").lower()
     parts, gold_parts = ([float(part) for part in found.groups()[:3] if part] for found in (match, gold_match))
     if parts == gold_parts:
         return half == gold_half or not half or not gold_half
     is_clock = half or gold_half or len(gold_match[2]) == 2 or len(match[2]) == 2 or len(parts) != len(gold_parts)
     return not is_clock and _proportional(parts, gold_parts)
+
+
+def _ratio(text: str) -> Single | None:
+    """The quotient that "3:2" stands for; None for clock times, whose minutes have two digits, and other texts."""
+    match = _CLOCK.fullmatch(text)
+    is_ratio = match is not None and not (match[3] or match[4] or len(match[2]) == 2)
+    return read_single(f"{match[1]}/{match[2]}") if match and is_ratio else None
 
 
 def _proportional(parts: list[float], gold: list[float]) -> bool:
@@ -202,8 +230,15 @@ def _same_rows(answer: str, gold: Row, gold_text: str, algebra: Algebra) -> bool
         return answered is not None and interval is not None and ranges.same_range(answered, interval)
     if len(row.items) != len(gold.items):
         return False
+    if row.names and gold.names:
+        values, wanted = (dict(zip(one.names, one.items, strict=True)) for one in (row, gold))
+        return values.keys() == wanted.keys() and all(
+            same_math(values[name], wanted[name], algebra=algebra) for name in wanted
+        )
+    if any("=" in item for item in row.items) != any("=" in item for item in gold.items):
+        return False  # a choice of equations, and bare values
     if row.names or gold.names:
-        return _same_system(row, gold, algebra)
+        return _same_values(row, gold, gold_text if row.names else answer, algebra)
     if row.brackets != gold.brackets:
         return False
     if gold.brackets:
@@ -211,18 +246,21 @@ def _same_rows(answer: str, gold: Row, gold_text: str, algebra: Algebra) -> bool
     return _same_in_any_order(row.items, gold.items, algebra)
 
 
-def _same_system(row: Row, gold: Row, algebra: Algebra) -> bool:
-    """Values by name; without names on one side they come in the order of the other, or by the alphabet."""
-    if row.names and gold.names:
-        values, wanted = (dict(zip(one.names, one.items, strict=True)) for one in (row, gold))
-        return values.keys() == wanted.keys() and all(
-            same_math(values[name], wanted[name], algebra=algebra) for name in wanted
-        )
-    if row.names:
-        if not gold.brackets and len({name.partition("_")[0] for name in row.names}) == 1:
-            return _same_in_any_order(row.items, gold.items, algebra)  # x_1 and x_2 are the roots
-        items = tuple(item for _, item in sorted(zip(row.names, row.items, strict=True)))
-        return bool(gold.brackets) and _same_in_order(items, gold.items, algebra)
+def _same_values(row: Row, gold: Row, text: str, algebra: Algebra) -> bool:
+    """True where a text without names, one of the two, gives the values of the other one's system.
+
+    A pair gives them by the alphabet, or in the order of "(y, x) = .."; a set only those of x_1 and x_2, which are the
+    roots of an equation.
+    """
+    system = row if row.names else gold
+    if not text.startswith("("):
+        if len({name.partition("_")[0] for name in system.names}) == 1:
+            return _same_in_any_order(row.items, gold.items, algebra)
+        is_plain = not text.startswith(("[", "{", r"\{"))
+        return is_plain and not row.names and _same_in_order(row.items, gold.items, algebra)
+    if row.names or not gold.brackets:
+        items = tuple(item for _, item in sorted(zip(system.names, system.items, strict=True)))
+        return _same_in_order(items if row.names else row.items, gold.items if row.names else items, algebra)
     return _same_in_order(row.items, gold.items, algebra)
 
 

@@ -242,7 +242,7 @@ def _multiply(left: _Value, right: _Value, context: Any) -> _Value:
 
 def _divide(top: _Value, bottom: _Value, context: Any) -> _Value:
     size = _magnitude(context, bottom.number)
-    if size <= bottom.error + 2:
+    if not bottom.number or size <= bottom.error + 2:
         raise UndefinedError("division by zero")
     number = top.number / bottom.number
     result = _magnitude(context, number)
@@ -251,7 +251,7 @@ def _divide(top: _Value, bottom: _Value, context: Any) -> _Value:
 
 def _raise(base: _Value, exponent: _Value, context: Any) -> _Value:
     size, power_size = _magnitude(context, base.number), _magnitude(context, exponent.number)
-    if size <= base.error + 2:
+    if not base.number or size <= base.error + 2:
         if _magnitude(context, exponent.number) > exponent.error and context.re(exponent.number) > 0:
             return _Value(context.mpf(0), base.error + 2)
         raise UndefinedError("zero to the power of zero or less")

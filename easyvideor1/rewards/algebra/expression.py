@@ -246,8 +246,10 @@ class _Parser:
         """True where another factor follows without a sign; a number does not follow anything like that."""
         if char == "|":
             return self._open_bars == 0
-        if not char or char in "+-*/^_!,;:=<>)]}'%.\u2264\u2265\u2260\u00b1" or char.isdigit():
+        if not char or char in "+-*/^_!,;:=<>)]}'%.\u2264\u2265\u2260\u00b1":
             return False
+        if char.isdigit():
+            return self.text[self.place - 1] == "!"  # 2!3!
         return not (char == "\\" and self.text.startswith((r"\}", r"\\", r"\rfloor", r"\rceil"), self.place))
 
     def signed(self) -> Node:

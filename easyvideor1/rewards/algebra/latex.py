@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
 
 from easyvideor1.rewards.algebra.expression import FUNCTIONS
 from easyvideor1.rewards.leads import ANSWER_LEAD
 from easyvideor1.rewards.parse import box_places, braced, plain, takes_back
 
-_MACROS = (
+
+def _in_one_line(match: re.Match[str]) -> str:
+    """The equations of a system with commas between them; other lines, such as those of a function, as they are."""
+    lines = [line.replace("&", "").strip(" ,") for line in match[2].split(r"\\") if line.strip()]
+    is_system = all(line.count("=") == 1 and not re.search("[<>\u2264\u2265\u2260]", line) for line in lines)
+    return ", ".join(lines) if is_system else match[0]
+
+
+_MACROS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"\\[dtc]frac(?![a-zA-Z])"), r"\\frac"),
     (re.compile(r"\\(?:left|right|displaystyle|limits|big|Big|bigg|bigl|bigr|Bigl|Bigr|mathstrut)(?![a-zA-Z])\.?"), ""),
     (re.compile(r"(?<!\\)\\!"), ""),
+    (re.compile(r"(?<=\d)\\[,;]\s?(?=\d{3}(?!\d))"), ""),
+    (re.compile(r"\\(?:text|mathrm|mathbf)\s?\{\s?(\d[\d.,]*)\s?\}"), r"\1"),
+    (re.compile(r"\\(?:mathrm|mathbf|operatorname)\s?\{\s?([ei])\s?\}"), r"\1 "),
     (re.compile(r"(?<!\\)\\[,;: ]|\\q?quad(?![a-zA-Z])"), " "),
     (re.compile(r"\\varnothing"), r"\\emptyset"),
     (re.compile(r"\^\s?\{?\s?\\circ\s?\}?|\\degree(?![a-zA-Z])"), r" \\text{degree}"),
@@ -35,6 +47,8 @@ _MACROS = (
     (re.compile(r"\\\$"), ""),
     (re.compile(r"\\%"), "%"),
     (re.compile(r"\\(?:mathbb|Bbb)\s?\{?\s?([RZQNC])\s?\}?"), r"\\mathbb{\1}"),
+    (re.compile(r"\{([^{}]*)\\over(?![a-z])([^{}]*)\}"), r"\\frac{\1}{\2}"),
+    (re.compile(r"\\begin\{(cases|aligned|gathered)\}(.*?)\\end\{\1\}", re.DOTALL), _in_one_line),
 )
 _SIGNS = (
     (re.compile("\u2205"), r"\\emptyset "),
@@ -66,6 +80,7 @@ _PLAIN = (
     (re.compile(r"(?<![a-zA-Z\\])(?:inf|infty|infinity|oo)(?![a-zA-Z])"), r"\\infty "),
 )
 _PLAIN_MARKS = re.compile(r"[{*<>!/+~]|in|oo")
+MAX_BOXES = 8
 _REPEATING = re.compile(r"(?<![\d.])(\d{1,9})\.(\d{0,9})\\(?:overline|bar|dot)\s?\{?(\d{1,9})\}?(?!\d)")
 """0.1\\overline{6}: whole part, digits before the period of repetition, the period."""
 _LABEL = re.compile(r"\A(?:\\text\{[^{}]*\}|([A-Za-z]{3,})(?: [A-Za-z]+){0,4})\s?=\s?(?=[^=]+\Z)")
@@ -82,7 +97,7 @@ def _as_fraction(match: re.Match[str]) -> str:
 
 
 def read_expression(text: str) -> str | None:
-    """The expression in an answer, in one spelling; None for no text or for two boxes.
+    """The expression in an answer, in one spelling; None for no text or for boxes that differ.
 
     >>> read_expression("The answer is $x = \\\\dfrac{1}{2}$."), read_expression(r"so \\boxed{4}")
     ('x = \\\\frac{1}{2}', '4')
@@ -92,13 +107,13 @@ def read_expression(text: str) -> str | None:
     text = plain(text)
     if "box" in text:
         places = box_places(text)
-        if len(places) > 1:
+        inside = [braced(text, place) for place in places[: MAX_BOXES + 1]]
+        if len(inside) > MAX_BOXES or len({content for content, _ in inside}) > 1:
             return None
-        if places:
-            inner, end = braced(text, places[0])
-            if takes_back(text[: places[0]] + text[end:]):
+        if inside:
+            if takes_back(text[: places[0]] + text[inside[-1][1] :]):
                 return None
-            text = inner
+            text = inside[0][0]
     if len(text) > 2 and not text[0].isdigit():
         lead = ANSWER_LEAD.match(text)
         text = text[lead.end() :] if lead else text

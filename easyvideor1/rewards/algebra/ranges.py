@@ -56,6 +56,9 @@ _SETS = re.compile(
 )
 _INTERVAL = re.compile(r"[(\[]")
 _WORDS = re.compile(r"all real numbers?(?: except(?: for)? (?:[a-z] ?= ?)?(.+))?|all reals", re.IGNORECASE)
+_TEXT = re.compile(r"\\text\s?\{([^{}]*)\}")
+_BY_RULE = re.compile(r"\\?\{\s?[a-zA-Z]\s?(?:\\in\s?(?:\\mathbb\{R\}|R)\s?)?[|:](.*?)\\?\}")
+"""A set of all numbers for which something holds."""
 _OR = re.compile(r"\\text\{\s*or\s*\}|(?<![a-zA-Z\\])or(?![a-zA-Z])|\\(?:lor|vee)(?![a-zA-Z])|[\u6216]")
 
 
@@ -68,7 +71,9 @@ def read_range(text: str) -> Range | None:
     (True, None, None)
     """
     text = text.strip()
-    words = _WORDS.fullmatch(text.replace(r"\text{", "").rstrip("}"))
+    by_rule = _BY_RULE.fullmatch(text)
+    text = by_rule[1].strip() if by_rule else text
+    words = _WORDS.fullmatch(" ".join(_TEXT.sub(r"\1", text).split()))
     try:
         if words:
             points = _points(words[1]) if words[1] else ()

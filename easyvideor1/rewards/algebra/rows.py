@@ -18,6 +18,7 @@ _LIST_NAME = re.compile(
 _JOINTS = re.compile(
     r"\\text\{\s*(?:,\s*)?(?:or|and)\s*\}|(?<![a-zA-Z\\]),?\s*(?:or|and)(?![a-zA-Z])|[;\uff1b\u3001\u6216\u548c]|\\(?:lor|land|vee|wedge)(?![a-zA-Z])"
 )
+_OR = re.compile(r"(?<![a-zA-Z\\])or(?![a-zA-Z])|\\(?:lor|vee)(?![a-zA-Z])|\u6216")
 NAME = re.compile(r"(?:[a-zA-Z]|\\[a-zA-Z]+|[a-zA-Z]\s?\(\s?[a-zA-Z]\s?\)|\\text\s?\{[^{}]*\})(?:_\{?\w+\}?)?'?")
 """A name on the left side of an assignment."""
 
@@ -50,11 +51,15 @@ def read_row(text: str) -> Row | None:
         brackets = "" if inner[0] == "{" else inner[0] + inner[-1]
         items = split(inner[1:-1])
         is_row = len(items) > 1 or inner[0] == "{"
+        system = _system(items) if inner[0] == "{" and len(items) > 1 else None
+        if system and system.names:
+            return system
     else:
         items = split(inner)
         is_row = len(items) > 1
         if is_row and (system := _system(items)):
-            return system
+            # "x = 1 or y = 2" is no system but a choice of equations.
+            return Row(tuple(map(str.strip, items)), "") if system.names and _OR.search(inner) else system
         list_name = _LIST_NAME.match(inner)
         if list_name:
             items = split(inner[list_name.end() :])

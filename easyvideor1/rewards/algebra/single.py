@@ -162,6 +162,9 @@ def same_single(answer: Single, gold: Single) -> bool:
     scale = factor(answer.unit, gold.unit)
     if scale is None:
         return False
+    degrees = read_unit("degree")
+    if {answer.unit, gold.unit} == {degrees, BARE}:
+        return _same_angle(answer, gold, degrees)
     node, gold_node = answer.node, gold.node
     if scale != 1:
         node = Op("*", (node, Num(scale)))
@@ -174,13 +177,20 @@ def same_single(answer: Single, gold: Single) -> bool:
         else:
             gold_node = Op("*", (gold_node, Num(Fraction(100))))
         return same_value(node, gold_node)
-    degrees = read_unit("degree")
-    if degrees in (answer.unit, gold.unit) and BARE in (answer.unit, gold.unit):
-        in_radians = Op("/", (Var("pi"), Num(Fraction(180))))
-        node = Op("*", (node, in_radians)) if answer.unit == degrees else node
-        gold_node = Op("*", (gold_node, in_radians)) if gold.unit == degrees else gold_node
-        return same_value(node, gold_node)
     return False
+
+
+def _same_angle(answer: Single, gold: Single, degrees: Unit) -> bool:
+    """True for an angle in degrees and a bare number of degrees, or of radians, which is what a multiple of pi is."""
+    in_radians = Op("/", (Var("pi"), Num(Fraction(180))))
+    in_degrees, bare = (answer, gold) if answer.unit == degrees else (gold, answer)
+    if not _holds_pi(bare.node) and same_value(answer.node, gold.node):
+        return True
+    return same_value(Op("*", (in_degrees.node, in_radians)), bare.node)
+
+
+def _holds_pi(node: Node) -> bool:
+    return node == Var("pi") or (isinstance(node, Op) and any(map(_holds_pi, node.args)))
 
 
 def _has_large(single: Single) -> bool:

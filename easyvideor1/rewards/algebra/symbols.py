@@ -38,6 +38,11 @@ def same_symbols(answer: str, gold: str) -> bool:
     return bool(math_verify().verify(list(gold_parsed), list(answer_parsed), timeout_seconds=None))
 
 
+def is_readable(gold: str) -> bool:
+    """True where a gold answer is an expression that others can be compared with; for workers, like `same_symbols`."""
+    return is_small(gold) and bool(_parsed(gold))
+
+
 @functools.lru_cache(maxsize=512)
 def _parsed(text: str) -> tuple:
     text = re.sub(r"(\d+(?:\.\d+)?)\s?\\text\{degree\}", r"{\\frac{\1\\pi}{180}}", text)

@@ -72,18 +72,16 @@ def _read(text: str) -> Number | None:
         return None
     first = found[0]
     if any(numeral.num * first.den != first.num * numeral.den for numeral in found[1:]):
-        first = found[-1]
-        if not rest.is_concluded(text, first.start):
+        last = found[-1]
+        if not (rest.is_concluded(text, last.start) or rest.is_result(text, first.start, last)):
             return None
-        found = [first]
+        first, found = last, [last]
     is_silent = rest.is_silent(text)
     if any(
         rest.is_term(text, numeral.end) or not (is_silent or rest.stands(text, numeral.start, numeral.end))
         for numeral in found
     ):
         return None
-    if abs(first.num).bit_length() - first.den.bit_length() > 1023:
-        return None  # no float is that large
     unit = next((unit for unit in (_unit_at(text, numeral) for numeral in found) if unit.dimension), BARE)
     return Number(first.num, first.den, first.is_whole, first.is_percent, first.decimals, unit)
 
@@ -157,4 +155,7 @@ def same_number(answer: Number, gold: Number) -> bool:
     if values is None:
         return False
     limit = _ROUNDING if gold.is_whole else RELATIVE_TOLERANCE + _ROUNDING
-    return abs(values[0] - values[1]) <= limit * max(map(abs, values))
+    if abs(values[0] - values[1]) <= limit * max(map(abs, values)):
+        return True
+    # 250% is 2.5 too, whatever a bare 2.5 may stand for.
+    return answer.is_percent and not gold.is_percent and answer.num * gold.den == gold.num * answer.den

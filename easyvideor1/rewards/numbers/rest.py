@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from easyvideor1.rewards.numbers.scan import Numeral
+
 
 def _alone(words: str) -> str:
     """The pattern of whole words."""
@@ -14,7 +16,7 @@ def _alone(words: str) -> str:
 
 
 _TRIGGER = re.compile(
-    r"[<>\u2264\u2265\u221a\u221b\u2211\u03c0!+*/^?\\]|n't|"
+    r"[<>\u2264\u2265\u221a\u221b\u2211\u03c0\u00b1!+*/^?\\]|n't|"
     + _alone(
         r"not|never|no|cannot|neither|nor|without|except|excluding|excludes?|besides|unlike|wrong|incorrect|false"
         r"|mistaken"
@@ -61,7 +63,7 @@ _COMPUTED_BEFORE = re.compile(
     r"|power)(?: of)?"
     r"|half(?: of)?|twice|double|triple|thrice|quadruple|times|plus|minus|divided by|multiplied by|mod"
     r"|(?:sqrt|log|ln|lg|sin|cos|tan|exp|pi))"
-    "|[\u221a\u221b\u2211\u03c0]|\u6839\u53f7|(?<=[a-z)])\\s?[*+/^]|\\\\[a-z]+)[\\s({\\[]*(?:the |a )?\\Z"
+    "|[\u221a\u221b\u2211\u03c0\u00b1]|\\+/?-|\u6839\u53f7|(?<=[a-z)])\\s?[*+/^]|\\\\[a-z]+)[\\s({\\[]*(?:the |a )?\\Z"
 )
 _DENIED_BEHIND = re.compile(
     r"[^.;!\n]{0,80}?(?:"
@@ -123,6 +125,9 @@ def stands(text: str, start: int, end: int) -> bool:
 _CONCLUDED = re.compile(
     r"(?<![a-z])(?:is|are|was|were|equals?|be)(?: about| approximately| exactly| just| only| equal to| then)* ?[$(]?\Z"
 )
+_COMPUTATION = re.compile(
+    r"\(?-?[\d.,]+\)?(?:\s?(?:[-+*/^x]|times|plus|minus|divided by)\s?\(?-?[\d.,]+\)?)+\s?=\s?[$]?\Z"
+)
 _OPEN = re.compile(_alone("or|either|maybe|perhaps|could|might|if"))
 
 
@@ -134,6 +139,18 @@ def is_concluded(text: str, start: int) -> bool:
     (True, False)
     """
     return _CONCLUDED.search(text, max(0, start - _REACH_CHARS), start) is not None and not _OPEN.search(text)
+
+
+def is_result(text: str, first: int, last: Numeral) -> bool:
+    """True where the last number is what an equals sign makes of all the others: "3 * 4 = 12".
+
+    Args:
+        first: place of the first number of the text.
+    """
+    if text.count("=") != 1 or text[last.end :].strip(" .)$]"):
+        return False
+    match = _COMPUTATION.search(text, max(0, first - 1), last.start)
+    return match is not None and match.start() <= first
 
 
 def is_denied(text: str, start: int) -> bool:

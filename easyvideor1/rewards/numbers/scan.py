@@ -11,7 +11,8 @@ from easyvideor1.rewards.parse import plain
 MAX_DIGITS = 100
 """Of the written number."""
 MAX_EXPONENT = 400
-"""Beyond it no float is finite."""
+MAX_FLOAT_BITS = 1023
+"""Beyond these no float is finite."""
 
 
 class Numeral(NamedTuple):
@@ -45,24 +46,24 @@ _TOKEN = re.compile(
       | [ ](?P<mixed_top>\d{{1,6}})[ ]?/[ ]?(?P<mixed_bottom>\d{{1,6}})
       | [ ]?/[ ]?(?P<bottom>{_UNSIGNED})
       | [ -](?P<part>{_PART})(?![a-z]) )?
-    (?:[ ]?(?P<scale>{_SCALE})s?(?![a-z]))?
+    (?P<scales>(?:[ ]?(?:{_SCALE})s?(?![a-z]))*)
     (?P<half>[ ]and[ ]a[ ]half)?
     (?P<percent>[ ]?%)?""",
     re.VERBOSE,
 )
+_SCALE_NAME = re.compile(_SCALE)
 _LETTER_SCALES = (
-    (re.compile(r"(?<=\d)[Kk](?![A-Za-z0-9/])"), " thousand"),
-    # Directly behind the digits: "300 K" is a temperature; small "m" is metres.
+    # "300 K" is a temperature, small "m" is metres.
+    (re.compile(r"(?<=\d)(?:K|[ ]?k)(?![A-Za-z0-9/])"), " thousand"),
     (re.compile(r"(?<=\d)[ ]?(?:MM|M|[Mm]n|mln|mio)(?![A-Za-z0-9/])"), " million"),
     (re.compile(r"(?<=\d)[ ]?(?:B|[Bb]n|bln)(?![A-Za-z0-9/])"), " billion"),
     (re.compile(r"(?<=\d)(?:T|[Tt]n|trn)(?![A-Za-z0-9/])"), " trillion"),
 )
 _SCALE_LETTER = re.compile(r"\d[ ]?[KkMmBbTt]")
-_LATEX_FRACTION = re.compile(r"\\[dtc]?frac\s?(?:\{\s?([\d.]{1,20})\s?\}\s?\{\s?([\d.]{1,20})\s?\}|(\d)\s?(\d))")
+_LATEX_FRACTION = re.compile(r"\\[dtc]?frac\s?(?:\{\s?([\d.,]{1,20})\s?\}\s?\{\s?([\d.,]{1,20})\s?\}|(\d)\s?(\d))")
 _LATEX = (
     (re.compile(r"\\(?:left|right|displaystyle|boldsymbol|mathbf)(?![a-z])"), ""),
     (re.compile(r"\\times(?![a-z])|\\cdot(?![a-z])"), "*"),
-    (re.compile(r"\{,\}"), ","),
     (re.compile(r"\\[,;:! ]|\\q?quad(?![a-z])"), " "),
     (re.compile(r"\\%"), "%"),
     (re.compile(r"\\le(?:q|qslant)?(?![a-z])"), "<="),
@@ -74,6 +75,7 @@ _LATEX = (
     (re.compile(r"\\(?:text|textbf|textit|mathrm|mbox)\s?\{([^{}]*)\}"), r" \1 "),
     (re.compile(r"\\\$"), "$"),
 )
+_ITALICS = re.compile(r"(?<!\w)_(?=\S)|(?<=\S)_(?!\w)")
 _PERCENT_WORD = re.compile(r"(?<=[\d ])(?:percent|per cent|pct)(?![a-z])")
 
 
@@ -88,7 +90,10 @@ def normalized(text: str) -> str:
         for pattern, word in _LETTER_SCALES:
             text = pattern.sub(word, text)
     text = text.lower()
+    if "_" in text:
+        text = _ITALICS.sub("", text)
     if "\\" in text:
+        text = text.replace("{,}", ",")
         text = _LATEX_FRACTION.sub(lambda m: f" {m[1] or m[3]}/{m[2] or m[4]}", text)
         for pattern, replacement in _LATEX:
             text = pattern.sub(replacement, text)
@@ -136,8 +141,10 @@ def _numeral(text: str, match: re.Match[str]) -> Numeral:
         raise TornNumberError
     num, den, decimals = ratio(match["number"])
     is_whole = decimals == 0
-    if match.lastgroup != "number":
+    if end > match.end("number"):
         num, den, is_whole = _modified(match, num, den, is_whole)
+        if num.bit_length() - den.bit_length() > MAX_FLOAT_BITS:
+            raise TornNumberError
     if start and _is_negative(text, start):
         num, start = -num, text.rfind("-", 0, start)
     return Numeral(num, den, start, end, is_whole, bool(match["percent"]), decimals)
@@ -160,8 +167,8 @@ def _modified(match: re.Match[str], num: int, den: int, is_whole: bool) -> tuple
         den, is_whole = den * PARTS[match["part"]], False
     if match["half"]:  # "two and a half", "a dozen and a half"
         num, den, is_whole = 2 * num + den, 2 * den, False
-    if match["scale"]:
-        num *= SCALES[match["scale"]]
+    for scale in _SCALE_NAME.findall(match["scales"]):
+        num *= SCALES[scale]
     if match["percent"]:
         den *= 100
     if den == 0:

@@ -128,9 +128,15 @@ def span_of(value: Any) -> Interval | None:
         return span_of(spans[0]) if len(spans) == 1 else None
     if isinstance(value, list):
         if len(value) == 1 and isinstance(value[0], (list, dict, str)):
-            return span_of(value[0])
+            return span_of(_without_score(value[0]))
         return _ordered(_seconds(value[0]), _seconds(value[1])) if len(value) == 2 else None
     return _from_words(value) if isinstance(value, str) else None
+
+
+def _without_score(span: Any) -> Any:
+    """A span of [start, end, score] without the score, as moment retrieval writes its windows."""
+    is_scored = isinstance(span, list) and len(span) == 3 and isinstance(span[2], float) and 0 <= span[2] <= 1
+    return span[:2] if is_scored else span
 
 
 @functools.lru_cache(maxsize=1024)

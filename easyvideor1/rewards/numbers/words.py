@@ -31,12 +31,16 @@ _RUN = re.compile(
     rf"(?P<half> and a half(?![a-z]))?(?:[ -](?P<part>{_PART})(?![a-z]))?"
 )
 _LONE_PART = re.compile(r"(?<![a-z])(?<!and )(?<!and a )(?:a |one )?(half|quarter)(?: of| an?)?(?![a-z])")
+_NAMED_PART = re.compile(
+    r"(?<![a-z])(?<!and )an? (third|fourth|fifth|sixth|seventh|eighth|ninth|tenth)(?= of(?![a-z])|\W*\Z)"
+)
+"""Elsewhere "a third" is one more."""
 _BEFORE_SCALE = re.compile(r"(?:[\d.]|half)\s?$")
 _MINUS = re.compile(r"(?<![a-z])(?:minus|negative) ?(?=[\d.])")
 _OFTEN = {"once": "1 time", "twice": "2 times", "thrice": "3 times"}
 _TIMES = re.compile(r"\A[^\d]*(?<![a-z])(once|twice|thrice)\W*\Z")
 """At the end of a text without digits; elsewhere "twice" multiplies and "once" is a matter of time."""
-_SIGNS = frozenset([*_UNITS, *_TENS, *_LARGE, "hundred", "dozen", "half", "quarter", "minus", "negative", *_OFTEN])
+_SIGNS = frozenset([*_UNITS, *_TENS, *_LARGE, *PARTS, "hundred", "dozen", "minus", "negative", *_OFTEN])
 _WORDS = re.compile(r"[a-z]+")
 
 
@@ -51,6 +55,7 @@ def spell_out(text: str) -> str:
         text = _OFTEN[often[1]] if often else text
         text = _RUN.sub(_digits, text)
         text = _LONE_PART.sub(lambda match: _PART_OF_ONE[match[1]], text)
+        text = _NAMED_PART.sub(lambda match: f"1/{PARTS[match[1]]}", text)
         text = _MINUS.sub("-", text)
     return text if text.isascii() else _chinese(text)
 
@@ -59,13 +64,9 @@ _PART_OF_ONE = {"half": "0.5", "quarter": "0.25"}
 
 
 def _digits(match: re.Match[str]) -> str:
-    if _BEFORE_SCALE.search(match.string[max(0, match.start() - 6) : match.start()]) and match["words"] in (
-        *_LARGE,
-        "hundred",
-        "dozen",
-    ):
-        return match[0]  # "3 million", "half a million": the digits take the scale themselves
     words = re.findall(r"[a-z]+", match["words"].replace(" and ", " "))
+    if SCALES.keys() >= set(words) and _BEFORE_SCALE.search(match.string[max(0, match.start() - 6) : match.start()]):
+        return match[0]  # "3 million", "half a million": the digits take the scale themselves
     value = _value(words)
     if value is None:  # "two two": not one number, so leave several
         return " ; ".join(str(_value([word])) for word in words)

@@ -26,6 +26,8 @@ _SURE = frozenset(
         "exactly",
         "undoubtedly",
         "affirmative",
+        "indeed it is",
+        "indeed it does",
         "for sure",
         "precisely",
     ]
@@ -53,8 +55,11 @@ _HEDGE = re.compile(
     r" (?:know|tell|say|determine|answer|see clearly|be (?:determined|said|seen clearly|answered)|judge|decide|confirm"
     r"|be confirmed"
     r"|(?:see|view|access|watch|open) (?:the |any |this )?(?:video|image|picture|frames?|content|question))"
-    r"|might|may be|could be|either|yes and no|n/a)(?![a-z])"
+    r"|might|may be|could be|either|yes and no|n/a|nobody (?:knows|can)|no one (?:knows|can)|may or may not"
+    r"|not (?:yes|no))(?![a-z])"
 )
+_VERB = "(?:is|are|was|were|does|do|did|has|have|can)"
+_BOTH_WAYS = re.compile(rf"(?<![a-z]){_VERB} and (?:(?:it|he|she|they|there|also) )*{_VERB}(?:n't| ?not)(?![a-z])")
 _NOT = r"(?:is not|isn't|are not|aren't|was not|wasn't|not|n't)(?: (?:entirely|quite|really|exactly|completely))? "
 _WORD = re.compile(rf"(?<![a-z'])({_NOT})?({'|'.join(_ENGLISH)})(?![a-z'])")
 _JOINT = re.compile(r"[\s,;.|\u3002\u3001]*(?:or|and|/|\\|\u6216\u8005|\u6216|\u548c|\u8fd8\u662f)[\s/]*")
@@ -77,6 +82,7 @@ _TWICE = re.compile(
     r"(?<![a-z])(?:untrue|false|incorrect|wrong|un(?:able|likely|true)|but|except|unless|nothing|denies|deny"
     r"|fails?)(?![a-z])"
 )
+_CONDITION = re.compile(r"(?<![a-z])(?:if|unless|otherwise|else|when|depending)(?![a-z])")
 MAX_SENTENCE_WORDS = 40
 _MARKS = " \t\n.,;:!?\"'()[]{}|/\u3002\u3001\uff0c"
 
@@ -114,6 +120,8 @@ def read_boolean(text: str) -> bool | None:
     text = plain(text).lower().translate(QUOTES).strip(_MARKS)
     if text in _SYMBOLS:
         return _SYMBOLS[text]
+    if _BOTH_WAYS.search(text):
+        return None
     lead = ANSWER_LEAD.match(text)
     if lead and lead.end() < len(text):
         value = _read(text[lead.end() :].strip(_MARKS))
@@ -151,12 +159,15 @@ def _is_taken_back(rest: str, opposite: bool) -> bool:
     """True where the leading word is followed by its opposite as an answer of its own, or by a hedge."""
     if _JOINT.match(rest):
         return any(_value(match) == opposite for match in _WORD.finditer(rest)) or bool(_HEDGE.search(rest))
+    if _CONDITION.search(rest) and any(_value(match) == opposite for match in _WORD.finditer(rest)):
+        return True  # "yes if it runs, no otherwise"
     for clause in _CLAUSE.split(rest):
         clause = clause.strip(_MARKS)
         correction = _CORRECTION.match(clause)
         body = clause[correction.end() :].strip(_MARKS) if correction else clause
         word = _WORD.match(body)
-        if word and _value(word) == opposite and not body[word.end() :].strip(_MARKS):
+        behind = body[word.end() :].strip(_MARKS) if word else ""
+        if word and _value(word) == opposite and (not behind or _WORD.match(behind)):
             return True
         hedge = _HEDGE.match(clause)
         if hedge and len(clause[hedge.end() :].split()) <= 2:

@@ -21,6 +21,11 @@ _TIE = re.compile(
     r"(?<![a-z])(?:tie|tied|draw|equal|equally|equivalent|same|both)(?![a-z])|\u5e73\u5c40|\u5e73\u624b|\u4e00\u6837|\u76f8\u5f53"
 )
 _OPEN = re.compile(r"(?<![a-z])neither(?![a-z])")
+_REFUSED = re.compile(r"(?<![a-z])(?:not|no|never|cannot)(?![a-z])|n't(?![a-z])|\u4e0d")
+_WORSE = re.compile(
+    r"(?<![a-z])(?:worse|worst|inferior|weaker|weakest|loses|lost|poorer|less \w+|least|wrong|incorrect|bad)(?![a-z])"
+)
+_CLAUSE_END = re.compile(r"[.,;:!?\n]|(?<![a-z])(?:because|since|as|but|while|which|who|and)(?![a-z])")
 
 
 def read_preference(text: str) -> str | None:
@@ -42,10 +47,21 @@ def read_preference(text: str) -> str | None:
     if _TIE.search(text):
         # "Both responses" is a tie, "both Response 1 and Response 2" names two labels.
         found.add("tie")
-    if len(found) != 1 or _OPEN.search(text):
+    if len(found) != 1 or _OPEN.search(text) or _is_turned(text):
         return None
     label = found.pop()
     return None if label == "other" else label
+
+
+def _is_turned(text: str) -> bool:
+    """True where the clause that names the label denies it, or says that it is the worse one."""
+    names = [*_NAMED.finditer(text), *_TIE.finditer(text)]
+    for start, end in map(re.Match.span, names):
+        before = _CLAUSE_END.split(text[:start])[-1]
+        behind = _CLAUSE_END.split(text[end:], maxsplit=1)[0]
+        if _REFUSED.search(before) or _REFUSED.search(behind) or _WORSE.search(behind) or _WORSE.search(before):
+            return True
+    return False
 
 
 def _read_gold(sample: Sample) -> str:

@@ -16,12 +16,14 @@ from easyvideor1.types import Sample
 Letters = frozenset[str]
 _RUN = re.compile(r"[(\[]?\s*([A-Z](?:\s?[A-Z])+)\s*[)\]]?[.\u3002]?")
 _SEPARATOR = re.compile(
-    r"\s*(?:[,;&+/|\n]|\u3001|\uff0c|\uff1b|(?<![A-Za-z])(?:and|as well as)(?![A-Za-z])|[\u548c\u4e0e\u53ca])+\s*"
+    r"\s*(?:[,;&+/|\n]|\u3001|\uff0c|\uff1b|(?<![A-Za-z])(?:(?i:and)|as well as)(?![A-Za-z])|[\u548c\u4e0e\u53ca])+\s*"
     r"|(?<=[)\]])\s*(?=[(\[])"
 )
 _HEADED = re.compile(r"(?:\A|(?<=[\s,;]))[(\[]?([A-Z])(?:[)\]]+[.:]?|[.:\u3001])\s*")
 _AROUND = re.compile(
-    r"\A(?:both |options? |choices? |letters? )+|\s+(?:are|is)(?: all)?(?: both)? (?:correct|right|true)\.?\Z",
+    r"\A(?:(?:the )?(?:correct |right |true )?(?:both|options?|choices?|letters?|answers?|statements?)"
+    r"(?:\s?:| are:?)? )+"
+    r"|\s+(?:are|is)(?: all)?(?: both)? (?:correct|right|true)\.?\Z",
     re.IGNORECASE,
 )
 
@@ -39,7 +41,7 @@ def read_letters(text: str, labels: dict[str, str], *, numbered: bool = False) -
     lead = ANSWER_LEAD.match(text)
     if lead and not re.fullmatch(r"[A-Z]", text):
         text = plain(text[lead.end() :])
-    text = _AROUND.sub("", text)
+    text = _AROUND.sub("", text).replace(" AND ", ", ")
     parts = _parts(text, labels)
     letters = [read_choice(part, labels, numbered=numbered) for part in parts]
     if not letters or any(letter is None for letter in letters):
@@ -56,7 +58,7 @@ def _parts(text: str, labels: dict[str, str]) -> list[str]:
         return values
     run = _RUN.fullmatch(text)
     if run:
-        letters = run[1].replace(" ", "")
+        letters = "".join(run[1].split())
         allowed = set(labels or string.ascii_uppercase)
         return list(letters) if len(set(letters)) == len(letters) and allowed.issuperset(letters) else []
     heads = list(_HEADED.finditer(text))

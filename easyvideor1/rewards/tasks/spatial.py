@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from easyvideor1.rewards.boxes import box_of, boxes_along, boxes_value, frames_of, points_of, read_box
+from easyvideor1.rewards.boxes import box_of, boxes_along, boxes_in_words, boxes_value, frames_of, points_of, read_box
 from easyvideor1.rewards.json_text import finite, json_values, read_json
 from easyvideor1.rewards.measures import Box, Interval, Point, box_iou, interval_iou, mean_frame_iou, point_similarity
 from easyvideor1.rewards.numbers.times import span_of
@@ -48,8 +48,10 @@ class _Listed:
         return self.by_frame or frames_of(list(self.in_order), frames_of_list=frames)
 
 
-def _read_boxes(values: Sequence[Any]) -> _Listed | None:
+def _read_boxes(values: Sequence[Any], text: str) -> _Listed | None:
     boxes = boxes_along(values)
+    if boxes is None and "{" not in text:
+        boxes = boxes_in_words(text)
     by_frame = frames_of(boxes)
     in_order = boxes if isinstance(boxes, list) and not by_frame and any(box_of(item) for item in boxes) else ()
     return _Listed(by_frame, in_order) if by_frame or in_order else None
@@ -64,9 +66,14 @@ def _gold_frames(sample: Sample, value: Any) -> dict[float, Box]:
     return frames
 
 
+def _read_track(sample: Sample, text: str) -> _Listed | None:
+    text = plain(text)
+    return _read_boxes(json_values(text), text)
+
+
 TRACKING = Task(
     read_gold=lambda sample: _gold_frames(sample, read_json(sample.gold)),
-    read_answer=lambda sample, text: _read_boxes(json_values(plain(text))),
+    read_answer=_read_track,
     accuracy=lambda answer, gold: mean_frame_iou(answer.at(sorted(gold)), gold),
     show=lambda answer: f"{len(answer.by_frame or answer.in_order)} boxes",
     max_chars=MAX_LONG_CHARS,
@@ -82,10 +89,11 @@ class _Tube:
 
 
 def _read_tube(sample: Sample, text: str) -> _Tube | None:
-    values = json_values(plain(text))
+    text = plain(text)
+    values = json_values(text)
     spans = {span for span in (span_of(value) for value in values if isinstance(value, dict)) if span is not None}
     span = clip_to_duration(spans.pop(), sample) if len(spans) == 1 else None
-    listed = _read_boxes(values)
+    listed = _read_boxes(values, text)
     boxes: Mapping[float, Box] = {}
     if listed:
         # Boxes in a plain list stand for the whole seconds of the span they come with.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from easyvideor1.rewards.folding import visible
+from easyvideor1.rewards.folding import QUOTES, visible
 from easyvideor1.rewards.measures import edit_similarity, rouge, word_accuracy
 from easyvideor1.rewards.task import Task, bad_gold
 from easyvideor1.rewards.words import printed_words, text_words
 from easyvideor1.types import Sample
 
-_QUOTES = "\"'`\u2018\u2019\u201c\u201d\u300c\u300d"
 WORDS_PER_GOLD_WORD, SPARE_WORDS = 4, 64
 """An answer is compared up to this length; what is longer has lost its precision by then."""
 
@@ -37,9 +36,13 @@ OPEN_ENDED = Task(
 def _print(text: str) -> list[str]:
     """Words as printed, without quotes around the whole."""
     text = " ".join(visible(text).split())
-    while len(text) >= 2 and text[0] in _QUOTES and text[-1] in _QUOTES:
+    while len(text) >= 2 and _is_quote(text[0]) and _is_quote(text[-1]):
         text = text[1:-1].strip()
     return printed_words(text)
+
+
+def _is_quote(char: str) -> bool:
+    return char.translate(QUOTES) in ("'", '"')
 
 
 def _gold_print(sample: Sample) -> list[str]:
