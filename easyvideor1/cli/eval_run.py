@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--limit", type=int, metavar="N", help="only the first N items of each benchmark")
     group.add_argument("--shard", metavar="i/n", help="only every n-th video; all shards share the folder")
-    group.add_argument("--engine", default="hf", help="what answers: hf, vllm or openai (hf)")
+    group.add_argument("--engine", default="hf", help="what answers: hf or openai (hf)")
     group.add_argument("--url", help="address of the server, for --engine openai")
     group.add_argument("--processor", metavar="DIR", help="folder of the tokenizer of a served model")
     group.add_argument("--cache", metavar="DIR", help="frame cache (O/frames); share it between models")
@@ -82,7 +82,7 @@ def _settings(args: argparse.Namespace) -> EvalSettings:
     missing = [f"--{name.replace('_', '-')}" for name in NEEDED if getattr(args, name) is None]
     if missing:
         raise UsageError(f"give an action (`easyvideor1 eval --help`), or {', '.join(missing)} to evaluate a model")
-    from easyvideor1.runs.engines import EngineChoice
+    from easyvideor1.runs.eval_engines import EngineChoice
     from easyvideor1.runs.evaluating import EvalSettings
 
     judge = None

@@ -40,7 +40,7 @@ from easyvideor1.records.folder import run_facts
 from easyvideor1.records.jsonl import Lines
 from easyvideor1.rewards.judge import Judge
 from easyvideor1.runs.benchmarks import JudgeAddress, write_folder
-from easyvideor1.runs.engines import EngineChoice, engine_opener
+from easyvideor1.runs.eval_engines import EngineChoice, engine_opener
 from easyvideor1.runs.looked import look_at_all
 from easyvideor1.types import Example, FrameSpec, Media, MediaPlan, Sample
 from easyvideor1.video.cache import FrameCache
@@ -348,7 +348,7 @@ def load_group(
             task = with_subtitles(task, plans, roots[task.benchmark])
             try:
                 prompt = encoder.encode(
-                    sample := _sample(task), plans, sample.problem, system=sample.system, prefix=task.prompt.prefix
+                    sample := sample_of(task), plans, sample.problem, system=sample.system, prefix=task.prompt.prefix
                 )
                 if features is None:
                     features = media_inputs(prompt, clips, encoder.vision, dtype)
@@ -374,7 +374,7 @@ def _stored(medium: Media, spec: FrameSpec, stores: DecodePool, encoder: Encoder
     return found
 
 
-def _sample(task: Task) -> Sample:
+def sample_of(task: Task) -> Sample:
     """The sample whose problem is the prompt, byte for byte."""
     tags = "".join(f"<{medium.kind}>" for medium in task.item.sample.media)
     return replace(

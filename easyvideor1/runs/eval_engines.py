@@ -1,4 +1,4 @@
-"""Engines by name, opened and closed: the one place that knows how many there are."""
+"""Engines that answer benchmarks, by name, opened and closed."""
 
 from __future__ import annotations
 
