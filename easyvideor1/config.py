@@ -391,6 +391,25 @@ class TrainConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ParallelConfig:
+    """How several processes (ranks) train together; without a launcher there is one, and none of this counts."""
+
+    shard: Literal["full", "hybrid", "none"] = "full"
+    """What a rank holds of the weights, their gradients and the optimizer's numbers: a part, the other parts being with
+    all other ranks (full) or with those of the same machine (hybrid); or everything (none)."""
+    cpu_offload: bool = False
+    """Keep that part in main memory while it is not computed with: slower, for small GPUs."""
+    compile: bool = False
+    """Compile the layers with torch.compile: the first steps take minutes, the others less time."""
+    timeout_s: float = 1800.0
+    """Time a rank waits for the others before the run ends with an error; longer than decoding and sampling may differ
+    between ranks."""
+
+    def __post_init__(self) -> None:
+        check_positive("parallel", self, "timeout_s")
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """Everything that decides a run; written, resolved, beside its metrics."""
 
@@ -416,6 +435,8 @@ class RunConfig:
     """AdamW and the learning rate."""
     train: TrainConfig
     """The steps of the run."""
+    parallel: ParallelConfig = field(default_factory=ParallelConfig)
+    """How several processes train together."""
 
     def __post_init__(self) -> None:
         check_text("", self, "out")
@@ -437,6 +458,7 @@ class Settings:
     offline: OfflineConfig = field(default_factory=OfflineConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     train: TrainConfig | None = None
+    parallel: ParallelConfig = field(default_factory=ParallelConfig)
 
 
 def load_config(recipe: str | Path, overrides: Sequence[str] = ()) -> RunConfig:

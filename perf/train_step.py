@@ -94,6 +94,7 @@ class Step:
             tokens_per_pack=MOST_TOKENS,
             form="shared",
             max_response_tokens=MAX_TOKENS,
+            share=self.policy.share,
         )
         self.policy.update(works, step=0)
 
@@ -190,6 +191,7 @@ class FrozenStep:
             tokens_per_pack=MOST_TOKENS,
             form="shared",
             max_response_tokens=MAX_TOKENS,
+            share=self._policy.share,
         )
         self._policy.update(works, step=0)
 

@@ -23,5 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     only_settings(args.words)
     done = easyvideor1.train(easyvideor1.load_config(args.recipe, args.words))
-    print(f"report: {done.out / 'report.html'}")
+    if done.is_first:
+        print(f"report: {done.out / 'report.html'}")
     return 0

@@ -54,7 +54,10 @@ def _environment(templates: Path | None) -> jinja2.Environment:
         raise UsageError(f"{templates}: the folder of prompt templates does not exist")
     folders = [folder for folder in (templates, TEMPLATES) if folder is not None]
     return jinja2.sandbox.ImmutableSandboxedEnvironment(
-        loader=jinja2.FileSystemLoader(folders), undefined=jinja2.StrictUndefined, autoescape=False
+        loader=jinja2.FileSystemLoader(folders),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        auto_reload=False,  # it would look at the files for every prompt
     )
 
 

@@ -33,6 +33,9 @@ READ_FIELDS = ROW_NAMES | {
 USED_FIELDS = READ_FIELDS | {"duration", "duration_s", "data_source", "pass_rate"}
 """Keys that something in this project reads or writes; others are kept for rewards of one's own, and counted."""
 MAX_OPTIONS = 26
+ANY_TEXT = ("open-ended", "ocr", "math")
+"""Types whose gold answer may be any text, also one that looks like a list."""
+ONE_TEXT = (*ANY_TEXT, "numerical", "regression", "boolean", "multiple choice")
 SHOWN_KEYS = 8
 
 LIKELY = {
@@ -179,10 +182,23 @@ def _answer(row: Mapping[str, Any], *, where: str) -> str:
 
 def _gold(row: Mapping[str, Any], problem_type: str, options: Sequence[str], *, where: str) -> str:
     """The gold answer; the letter of the option where an `answer` is the text of exactly one."""
-    text = _answer(row, where=where)
+    text = _answer(_with_one_gold(row, problem_type, where=where), where=where)
     if canonical(problem_type) != "multiple choice" or row.get("answer") is None:
         return text
     return option_named_by_text(text, options) or text
+
+
+def _with_one_gold(row: Mapping[str, Any], problem_type: str, *, where: str) -> Mapping[str, Any]:
+    """The row with the one text that stands in a list as its gold answer; of the types that have one text."""
+    name, kind = "answer" if row.get("answer") is not None else "solution", canonical(problem_type)
+    value = row.get(name)
+    if kind not in ONE_TEXT or not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        return row
+    if len(value) > 1 and kind in ANY_TEXT:
+        raise DataError(
+            f"{len(value)} gold answers, where one is needed", where=where, field=name, remedy="keep the best one"
+        )
+    return {**row, name: value[0]} if len(value) == 1 else row
 
 
 def _type(row: Mapping[str, Any], *, where: str) -> str:

@@ -46,6 +46,10 @@ class RunFolder:
         self.log = self.path / "log.txt"
         self.lock = self.path / ".lock"
 
+    def log_of(self, rank: int) -> Path:
+        """The log of a rank; the first writes the one that people read."""
+        return self.path / f"log.{rank}.txt" if rank else self.log
+
     @contextmanager
     def claimed(self) -> Iterator[None]:
         """Have the folder for this process alone; it is made, or it is empty, or it holds a run.

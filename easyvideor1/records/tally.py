@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from easyvideor1.types import Group, ScoredResponse, StopReason
 
@@ -44,6 +44,14 @@ class Tally:
         """Means and maxima by name; a mean over nothing is left out."""
         means = {name: total / count for name, (total, count) in self._sums.items() if count > 0}
         return means | self._maxima
+
+
+def merged(tallies: Iterable[Tally]) -> Tally:
+    """One tally of all of them, added up in order."""
+    together = Tally()
+    for tally in tallies:
+        together.merge(tally)
+    return together
 
 
 def group_tally(groups: Sequence[Group]) -> Tally:

@@ -22,6 +22,7 @@ FREE = (
     r"train\.tokens_per_pack",
     r"train\.shared_prefix",
     r"model\.gradient_checkpointing",
+    r"parallel\..*",
     # When to look, to keep and to stop.
     r"train\.(validate_every|validation_samples|checkpoint_every|keep_checkpoints)",
     r"train\.stop\..*",

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from pathlib import Path
+from typing import TypeVar
+
+from rich.console import Console
 
 from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.fit import fitting_algorithm
@@ -17,21 +21,21 @@ from easyvideor1.records.log import logged_to
 from easyvideor1.report.page import write_report
 from easyvideor1.report.terminal import open_progress
 from easyvideor1.rollout.engine import Engine
-from easyvideor1.rollout.hf import HFEngine
+from easyvideor1.runs.models import load_models
 from easyvideor1.runs.parts import Parts, need_extras, opened
 from easyvideor1.runs.resume import check_same_run
 from easyvideor1.runs.samples import load_samples
-from easyvideor1.runs.starting_model import load_model
 from easyvideor1.runs.trajectories import load_trajectories
 from easyvideor1.seeds import mix_seed
-from easyvideor1.training import checkpoint, shared_prefix
+from easyvideor1.training import checkpoint
 from easyvideor1.training.checkpoint import RunState
 from easyvideor1.training.policy import Policy
-from easyvideor1.training.reference import reference_of
+from easyvideor1.training.ranks import Ranks, joined
 from easyvideor1.training.trainer import Trainer
 from easyvideor1.types import Sample, ScoredResponse
 
 VALIDATION_SEED = 2
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +48,8 @@ class TrainedRun:
     """Finished steps."""
     best_accuracy_frac: float | None
     """Best greedy validation accuracy; None without validation."""
+    is_first: bool
+    """Whether this process is the one that wrote the folder; False in the others of several ranks."""
 
 
 def train(config: RunConfig) -> TrainedRun:
@@ -59,48 +65,58 @@ def train(config: RunConfig) -> TrainedRun:
     need_extras(config)
     algorithm = fitting_algorithm(config)
     folder = RunFolder(config.out)
-    with folder.claimed(), logged_to(folder.log):
-        if checkpoint.list_checkpoints(folder.checkpoints):
-            check_same_run(config, before=folder.config)
+    with joined(timeout_s=config.parallel.timeout_s) as ranks, ExitStack() as stack:
+        with ranks.agree("folder"):
+            if ranks.is_first:
+                stack.enter_context(folder.claimed())
+        stack.enter_context(logged_to(folder.log_of(ranks.rank)))
+        with ranks.agree("configuration"):
+            if checkpoint.list_checkpoints(folder.checkpoints):
+                check_same_run(config, before=folder.config)
         with opened(config) as parts:
-            state = _train(config, folder, algorithm=algorithm, parts=parts)
+            state = _train(config, folder, algorithm=algorithm, parts=parts, ranks=ranks)
     best = state.best_accuracy_frac
-    return TrainedRun(out=folder.path, step=state.step, best_accuracy_frac=best if best >= 0 else None)
+    return TrainedRun(
+        out=folder.path,
+        step=state.step,
+        best_accuracy_frac=best if best >= 0 else None,
+        is_first=ranks.is_first,
+    )
 
 
-def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts: Parts) -> RunState:
-    on_bad = folder.note_bad if config.data.on_bad_sample == "skip" else None
-    samples, questions = load_samples(config, parts, on_bad=on_bad)
-    folder.write_start(config)
-    model = load_model(config.model)
-    shared_prefix.enable(model)
-    reference = reference_of(model) if algorithm.needs_reference else None
+def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts: Parts, ranks: Ranks) -> RunState:
+    samples, questions = _samples(config, folder, parts, ranks)
+    with ranks.agree("start"):
+        if ranks.is_first:
+            folder.write_start(config)
     found = checkpoint.list_checkpoints(folder.checkpoints)
-    if found:
-        checkpoint.load_weights(found[-1], model=model)
+    with ranks.agree("model"):
+        models = load_models(config, ranks, needs_reference=algorithm.needs_reference, resume_from=found)
     policy = Policy(
-        model,
+        models.policy,
         algorithm=algorithm,
         optimizer=config.optimizer,
         total_steps=config.train.steps,
         temperature=config.rollout.temperature,
-        reference=reference,
+        reference=models.reference,
+        ranks=ranks,
     )
     progress = open_progress(
         title=folder.path.name,
         total_steps=config.train.steps,
         start_step=checkpoint.load_state(found[-1]).step if found else 0,
+        console=None if ranks.is_first else Console(quiet=True),
     )
 
     def evaluate(engine: Engine) -> list[ScoredResponse]:
-        return answer_questions(questions or (), config, parts=parts, engine=engine, folder=folder)
+        return answer_questions(questions or (), config, parts=parts, engine=engine, folder=folder, ranks=ranks)
 
-    with _reported(folder), progress:
+    with _reported(folder) if ranks.is_first else nullcontext(), progress:
         trainer = Trainer(
             config,
             samples=samples,
             prepare=parts.prepare,
-            engine=HFEngine(model, parts.encoder, tokens_per_batch=config.rollout.tokens_per_batch, tower=policy.tower),
+            engine=models.engine(policy, parts.encoder, tokens_per_batch=config.rollout.tokens_per_batch),
             policy=policy,
             algorithm=algorithm,
             score=parts.rewards.score,
@@ -111,27 +127,66 @@ def _train(config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts:
         return trainer.run()
 
 
+def _samples(
+    config: RunConfig, folder: RunFolder, parts: Parts, ranks: Ranks
+) -> tuple[Sequence[Sample], Sequence[Sample] | None]:
+    """The checked samples and questions. The first rank checks first: what it found is remembered for the others."""
+    skips = config.data.on_bad_sample == "skip"
+    found: tuple[Sequence[Sample], Sequence[Sample] | None] | None = None
+    with ranks.agree("data"):
+        if ranks.is_first:
+            found = load_samples(config, parts, on_bad=folder.note_bad if skips else None)
+    with ranks.agree("data of the other ranks"):
+        if found is None:
+            found = load_samples(config, parts, on_bad=(lambda error: None) if skips else None)
+    return found
+
+
 def answer_questions(
-    questions: Sequence[Sample], config: RunConfig, *, parts: Parts, engine: Engine, folder: RunFolder | None = None
+    questions: Sequence[Sample],
+    config: RunConfig,
+    *,
+    parts: Parts,
+    engine: Engine,
+    folder: RunFolder | None = None,
+    ranks: Ranks | None = None,
 ) -> list[ScoredResponse]:
     """Scored responses to validation questions, as the configuration asks for them.
 
     Args:
         folder: where questions that cannot be asked are noted down; None: nowhere.
+        ranks: that the questions are dealt to; each has the answers of all. None: one process.
     """
-    skips = config.data.on_bad_sample == "skip"
-    return list(
-        validate(
-            questions,
-            prepare=parts.prepare,
-            on_bad=(folder.note_bad if folder else lambda error: None) if skips else None,
-            engine=engine,
-            score=parts.rewards.score,
-            max_response_tokens=config.rollout.max_response_tokens,
-            num_samples=config.train.validation_samples,
-            seed=mix_seed(config.seed, VALIDATION_SEED),
+    ranks = ranks or Ranks()
+    bad: list[DataError] = []
+    with ranks.agree("validation"):
+        own = list(
+            validate(
+                ranks.share(questions),
+                prepare=parts.prepare,
+                on_bad=bad.append if config.data.on_bad_sample == "skip" else None,
+                engine=engine,
+                score=parts.rewards.score,
+                max_response_tokens=config.rollout.max_response_tokens,
+                num_samples=config.train.validation_samples,
+                seed=mix_seed(config.seed, VALIDATION_SEED),
+            )
         )
-    )
+    all_bad, parts_of_all = zip(*ranks.gather((bad, own), of="validation"), strict=True)
+    for error in chain.from_iterable(all_bad):
+        if folder is not None and ranks.is_first:
+            folder.note_bad(error)
+    return in_turns(parts_of_all, num_each=1 + config.train.validation_samples)
+
+
+def in_turns(parts: Sequence[Sequence[Item]], *, num_each: int) -> list[Item]:
+    """What `Ranks.share` dealt out, with `num_each` results for each of its items, in the order of before.
+
+    >>> in_turns([["a", "a", "c", "c"], ["b", "b"]], num_each=2)
+    ['a', 'a', 'b', 'b', 'c', 'c']
+    """
+    by_item = [[part[i : i + num_each] for i in range(0, len(part), num_each)] for part in parts]
+    return [result for turn in zip_longest(*by_item, fillvalue=()) for item in turn for result in item]
 
 
 @contextmanager

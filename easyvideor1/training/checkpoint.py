@@ -21,7 +21,9 @@ from transformers import PreTrainedModel
 
 from easyvideor1.errors import RunError
 from easyvideor1.model import lora
+from easyvideor1.model.weights import full_tensors
 from easyvideor1.training.masters import MasterWeights
+from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.stopping import Trend
 
 PREFIX = "step-"
@@ -51,15 +53,38 @@ def save(
     optimizer: torch.optim.Optimizer,
     state: RunState,
     keep: int,
+    ranks: Ranks | None = None,
 ) -> Path:
-    """Write one checkpoint, then delete all but the newest `keep`.
+    """Write one checkpoint, then delete all but the newest `keep`. Of several ranks the first writes what all gather.
 
     Raises:
         RunError: the disk is too small for it; older checkpoints are left as they are.
     """
+    ranks = ranks or Ranks()
+    weights = dict(full_tensors(model.state_dict().items()))
+    moments = dict(full_tensors(_optimizer_tensors(masters, optimizer).items()))
+    final = folder / f"{PREFIX}{state.step:06d}"
+    with ranks.agree("checkpoint"):
+        if ranks.is_first:
+            _write(final, model=model, weights=weights, moments=moments, masters=masters, state=state)
+            for old in list_checkpoints(folder)[:-keep]:
+                shutil.rmtree(old)
+    return final
+
+
+def _write(
+    final: Path,
+    *,
+    model: PreTrainedModel,
+    weights: dict[str, torch.Tensor],
+    moments: dict[str, torch.Tensor],
+    masters: MasterWeights,
+    state: RunState,
+) -> None:
+    folder = final.parent
     folder.mkdir(parents=True, exist_ok=True)
     stored = [
-        *model.state_dict().values(),
+        *weights.values(),
         *masters.copies.values(),
         *masters.by_name.values(),
         *masters.by_name.values(),
@@ -68,24 +93,21 @@ def save(
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes < need_bytes:
         raise RunError(f"{folder}: a checkpoint needs about {need_bytes >> 20} MiB, {free_bytes >> 20} MiB are free")
-    final = folder / f"{PREFIX}{state.step:06d}"
     draft = folder / f".{final.name}.tmp"
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     if lora.has_adapters(model):
-        lora.save_adapters(model, draft)
+        adapters = {name: tensor.contiguous() for name, tensor in weights.items() if lora.MARK in name}
+        save_file(adapters, draft / lora.ADAPTERS)
     else:
-        model.save_pretrained(draft / "model")
-    save_file(_optimizer_tensors(masters, optimizer), draft / "optimizer.safetensors")
+        model.save_pretrained(draft / "model", state_dict=weights)
+    save_file(moments, draft / "optimizer.safetensors")
     (draft / "state.json").write_text(json.dumps(asdict(state)))
     for path in [*draft.rglob("*"), draft]:
         _fsync(path)
     shutil.rmtree(final, ignore_errors=True)
     draft.rename(final)
     _fsync(folder)
-    for old in list_checkpoints(folder)[:-keep]:
-        shutil.rmtree(old)
-    return final
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
@@ -131,10 +153,20 @@ def load_optimizer(checkpoint: Path, *, masters: MasterWeights, optimizer: torch
             key.split("/")[-1]: value for key, value in tensors.items() if key.rsplit("/", 1)[0] == f"adam/{name}"
         }
         if stored:
-            optimizer.state[weight] = stored
+            optimizer.state[weight] = {key: _placed(value, weight) for key, value in stored.items()}
     with torch.no_grad():
         for name, copy in masters.copies.items():
             copy.copy_(tensors[f"master/{name}"])
+
+
+def _placed(value: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """A value as its weight is: sharded over the ranks, or whole."""
+    if value.shape != weight.shape or not hasattr(weight, "full_tensor"):
+        return value
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    assert isinstance(weight, DTensor)
+    return distribute_tensor(value, weight.device_mesh, weight.placements, src_data_rank=None)
 
 
 def _optimizer_tensors(masters: MasterWeights, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:

@@ -1,10 +1,16 @@
-"""The scored groups of a step: the next samples in order, their rollouts, scores, offline trajectories and refills."""
+"""The scored groups of a step: the next samples in order, their rollouts, scores, offline trajectories and refills.
+
+With several ranks each has all prompts, rollouts and scores of a step, so that all decide the same by themselves;
+pixels are only where a prompt is sampled or computed. What comes out does not depend on the number of ranks.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
 
 from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.config import RunConfig
@@ -18,19 +24,44 @@ from easyvideor1.rollout.engine import Engine, Request, Sampling
 from easyvideor1.rollout.groups import fill, has_signal, num_sampled, takes_offline, with_offline
 from easyvideor1.rollout.offline import OfflineTrajectories
 from easyvideor1.seeds import mix_seed
-from easyvideor1.types import Example, Group, Rollout, Sample, Score, Scorer, StopReason
+from easyvideor1.training.balance import karmarkar_karp
+from easyvideor1.training.costs import Share, prompt_cost
+from easyvideor1.types import Example, Group, Prompt, Rollout, Sample, Score, Scorer, StopReason
 
 EXAMPLES_IN_ERRORS = 3
+Item = TypeVar("Item")
+
+
+class Usable:
+    """A sample that can be asked: its prompt, and the rank that samples its responses."""
+
+    def __init__(self, prompt: Prompt, *, rank: int, prepare: Callable[[Prompt], Example]) -> None:
+        self.prompt, self.rank = prompt, rank
+        self._prepare = prepare
+
+    @cached_property
+    def example(self) -> Example:
+        """The prompt with its pixels; read when it is asked for, and kept.
+
+        Raises:
+            DataError: a medium cannot be read.
+        """
+        return self._prepare(self.prompt)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
-    """A scored group with the pixels it was made from."""
+    """A scored group with what it was made from."""
 
-    example: Example
+    usable: Usable
     group: Group
     greedy_score: Score | None
     """Of one more, greedy, response that does not train; for algorithms that compare with it."""
+
+    @property
+    def example(self) -> Example:
+        """See Usable.example."""
+        return self.usable.example
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,12 +103,14 @@ class Collector:
         offline: OfflineTrajectories | None,
         watch: Stopwatch,
         note_bad: Callable[[DataError], None],
+        share: Share,
     ) -> None:
         """
         Args:
             samples: the training samples, all checked.
             offline: trajectories to mix in; needed where `offline.enable` is set.
-            note_bad: is told every sample that was skipped.
+            note_bad: is told every sample that was skipped, on every rank.
+            share: what of a step is this rank's.
         """
         assert offline is not None or not algorithm.needs_offline, "this algorithm learns from offline trajectories"
         if offline is not None and not algorithm.needs_policy_rollouts:
@@ -87,6 +120,7 @@ class Collector:
         self._strata = strata(samples, config.data)
         self._engine, self._score, self._algorithm = engine, score, algorithm
         self._offline, self._watch, self._note_bad = offline, watch, note_bad
+        self._costs, self._ranks = share.costs, share.ranks
         self._n = config.rollout.n if algorithm.needs_policy_rollouts else 1
         self._num_tokens = 0
 
@@ -107,10 +141,10 @@ class Collector:
 
         def take(count: int) -> list[Candidate]:
             nonlocal cursor, num_skipped
-            places, cursor_after = self._take(count, cursor)
-            num_skipped += cursor_after - cursor - len(places)
+            usable, cursor_after = self._take(count, cursor)
+            num_skipped += cursor_after - cursor - len(usable)
             cursor = cursor_after
-            candidates = self._candidates(places, step=step, version=version)
+            candidates = self._candidates(usable, step=step, version=version)
             sampled.extend(candidate.group for candidate in candidates)
             return candidates
 
@@ -127,78 +161,142 @@ class Collector:
         tally.add("data/skipped", total=num_skipped)
         tally.add("rollout/dropped_groups_frac", total=filled.dropped_frac)
         tally.add("rollout/refills", total=filled.num_rounds)
-        tally.add("rollout/banned_hits", total=self._engine.banned_hits - banned_hits)
+        hits = self._ranks.sum(self._engine.banned_hits - banned_hits, of="banned tokens")
+        tally.add("rollout/banned_hits", total=hits)
         stops = [rollout.stop_reason for group in sampled for rollout in group.rollouts]
         tally.add("rollout/aborted", total=stops.count(StopReason.ABORT))
         return Collected(
             candidates=filled.kept,
             sampled=sampled,
-            num_tokens=self._num_tokens - tokens,
+            num_tokens=int(self._ranks.sum(self._num_tokens - tokens, of="sampled tokens")),
             cursor=cursor,
             tally=tally,
         )
 
-    def _take(self, count: int, cursor: int) -> tuple[dict[int, Example], int]:
-        """The next `count` examples in the run's order by their places in it, and the place after them; bad samples by
-        the run's policy."""
-        examples: dict[int, Example] = {}
+    def _take(self, count: int, cursor: int) -> tuple[dict[int, Usable], int]:
+        """The next `count` usable samples in the run's order by their places in it, and the place after them; bad ones
+        by the run's policy."""
+        usable: dict[int, Usable] = {}
         num_bad = 0
-        for index in order(self._strata, seed=self._config.seed, start=cursor):
-            if len(examples) == count:
-                break
-            cursor += 1
-            try:
-                examples[cursor - 1] = self._example(self._samples[index])
-            except DataError as error:
+        while len(usable) < count:
+            # As many as are missing: so the last of them is the last that is taken, on any number of ranks.
+            taken = itertools.islice(order(self._strata, seed=self._config.seed, start=cursor), count - len(usable))
+            samples = {cursor + i: self._samples[index] for i, index in enumerate(taken)}
+            cursor += len(samples)
+            for place, found in self._tried(samples).items():
+                if isinstance(found, Usable):
+                    usable[place] = found
+                    continue
                 if self._config.data.on_bad_sample == "error":
-                    raise
+                    raise found
                 num_bad += 1
-                self._note_bad(error)
+                self._note_bad(found)
                 if num_bad > len(self._samples):
-                    raise RunError(f"no usable sample is left; the last error: {error}") from error
-        return examples, cursor
+                    raise RunError(f"no usable sample is left; the last error: {found}") from found
+        return usable, cursor
 
-    def _example(self, sample: Sample) -> Example:
-        with self._watch.part("process"):
-            prompt = self._prepare.prompt(sample)
-        with self._watch.part("decode", item=sample.id):
+    def _tried(self, samples: Mapping[int, Sample]) -> dict[int, Usable | DataError]:
+        """Samples by their places -> whether they can be used, in the same order and the same on all ranks.
+
+        Every rank makes a part of the prompts; they are dealt by their cost, and each rank reads the media of its own.
+        """
+        with self._ranks.agree("prompts"):
+            own = {place: self._prompt(samples[place]) for place in self._ranks.share(list(samples))}
+        prompts = _joined(self._ranks.gather(own, of="prompts"))
+        found: dict[int, Usable | DataError] = self._dealt({place: prompts[place] for place in samples})
+        with self._ranks.agree("media"):
+            errors = {
+                place: error
+                for place, item in found.items()
+                if isinstance(item, Usable) and item.rank == self._ranks.rank and (error := _unreadable(item))
+            }
+        return found | _joined(self._ranks.gather(errors, of="media"))
+
+    def _prompt(self, sample: Sample) -> Prompt | DataError:
+        try:
+            with self._watch.part("process"):
+                return self._prepare.prompt(sample)
+        except DataError as error:
+            return error
+
+    def _example(self, prompt: Prompt) -> Example:
+        with self._watch.part("decode", item=prompt.sample.id):
             clips = self._prepare.clips(prompt)
         with self._watch.part("process"):
             return self._prepare.example(prompt, clips)
 
-    def _candidates(self, places: Mapping[int, Example], *, step: int, version: int) -> list[Candidate]:
-        examples = list(places.values())
-        trajectories = [self._trajectory(example, step) for example in examples]
+    def _dealt(self, prompts: Mapping[int, Prompt | DataError]) -> dict[int, Usable | DataError]:
+        """The prompts with the rank that samples their responses, which are taken to be of middling length."""
+        length = self._config.rollout.max_response_tokens // 2
+        good = {place: prompt for place, prompt in prompts.items() if isinstance(prompt, Prompt)}
+        costs = [
+            prompt_cost(prompt, self._costs) + self._n * self._costs.response(length, num_prompt=len(prompt))
+            for prompt in good.values()
+        ]
+        parts = karmarkar_karp(costs, num_parts=self._ranks.size)
+        rank_of = {number: rank for rank, part in enumerate(parts) for number in part}
+        usable = {
+            place: Usable(prompt, rank=rank_of[number], prepare=self._example)
+            for number, (place, prompt) in enumerate(good.items())
+        }
+        return {place: usable.get(place, prompt) for place, prompt in prompts.items()}  # type: ignore[misc]
+
+    def _candidates(self, usable: Mapping[int, Usable], *, step: int, version: int) -> list[Candidate]:
+        with self._ranks.agree("rollouts"):
+            own = {place: item for place, item in usable.items() if item.rank == self._ranks.rank}
+            made = self._made(own, step=step, version=version)
+        of_all = _joined(self._ranks.gather(made, of="rollouts"))
+        candidates = [
+            Candidate(
+                usable=item,
+                group=Group(prompt=item.prompt, rollouts=of_all[place].rollouts, scores=of_all[place].scores),
+                greedy_score=of_all[place].greedy_score,
+            )
+            for place, item in usable.items()
+        ]
+        _check_unscored(
+            [of_all[place] for place in usable], candidates, limit=self._config.reward.max_unscored_frac, step=step
+        )
+        return candidates
+
+    def _made(self, usable: Mapping[int, Usable], *, step: int, version: int) -> dict[int, _Made]:
+        """The rollouts of some prompts with their scores, by place."""
         wanted: dict[tuple[int, bool], Request] = {}
-        """(number of the example, is greedy) -> what the engine is asked."""
-        for number, ((place, example), trajectory) in enumerate(zip(places.items(), trajectories, strict=True)):
+        """(place, is greedy) -> what the engine is asked."""
+        trajectories = {place: self._trajectory(item.prompt.sample, step) for place, item in usable.items()}
+        for place, item in usable.items():
             # A sample that comes again, in this step or another, stands at another place.
             seed = mix_seed(self._config.seed, place)
-            if sampling := self._sampling(has_offline=trajectory is not None):
-                wanted[number, False] = Request(example=example, sampling=sampling, seed=seed)
+            if sampling := self._sampling(has_offline=trajectories[place] is not None):
+                wanted[place, False] = Request(example=item.example, sampling=sampling, seed=seed)
             if self._algorithm.needs_greedy_baseline:
-                wanted[number, True] = Request(example=example, sampling=self._greedy_sampling(), seed=seed)
+                wanted[place, True] = Request(example=item.example, sampling=self._greedy_sampling(), seed=seed)
         found: dict[tuple[int, bool], Scored] = {}
         keys = list(wanted)
         for request, scored in ask(wanted.values(), engine=self._engine, score=self._score, timed=self._watch.part):
-            _check_version(scored.rollouts, version, sample_id=examples[keys[request][0]].sample.id)
+            place, _ = keys[request]
+            _check_version(scored.rollouts, version, sample_id=usable[place].prompt.sample.id)
             found[keys[request]] = scored
         self._num_tokens += sum(len(rollout.token_ids) for item in found.values() for rollout in item.rollouts)
         empty = Scored(rollouts=(), scores=())
-        groups = [_group(example, found.get((number, False), empty)) for number, example in enumerate(examples)]
-        greedy_scores = [found[number, True].scores[0] for number in range(len(examples)) if (number, True) in found]
-        self._check_unscored(groups, step)
+        sampled = {place: found.get((place, False), empty) for place in usable}
+        groups = [_group(usable[place].prompt, scored) for place, scored in sampled.items()]
         with self._watch.part("reward"):
-            groups = self._mixed(groups, trajectories)
-        return [
-            Candidate(example=example, group=group, greedy_score=score)
-            for example, group, score in itertools.zip_longest(examples, groups, greedy_scores)
-        ]
+            groups = self._mixed(groups, list(trajectories.values()))
+        return {
+            place: _Made(
+                rollouts=group.rollouts,
+                scores=group.scores,
+                sampled_scores=sampled[place].scores,
+                greedy_score=found[place, True].scores[0] if (place, True) in found else None,
+            )
+            for place, group in zip(usable, groups, strict=True)
+        }
 
-    def _trajectory(self, example: Example, step: int) -> Rollout | None:
+    def _trajectory(self, sample: Sample, step: int) -> Rollout | None:
         if self._offline is None or not self._config.offline.enable:
             return None
-        return self._offline.pick(example.sample.id, turn=step)
+        return self._offline.pick(sample.id, turn=step)
 
     def _sampling(self, *, has_offline: bool) -> Sampling | None:
         """What the policy samples for a prompt: one response fewer where an offline trajectory is sure to take the last
@@ -233,19 +331,45 @@ class Collector:
             mixed[place] = with_offline(groups[place], trajectory=trajectory, score=score, n=self._n)
         return mixed
 
-    def _check_unscored(self, groups: Sequence[Group], step: int) -> None:
-        """Stop where too many rollouts could not be judged: a reward that fails must not look like a bad policy."""
-        scores = [(group, score) for group in groups for score in group.scores]
-        unscored = [(group, score) for group, score in scores if not score.is_scored]
-        limit = self._config.reward.max_unscored_frac
-        if len(unscored) > limit * len(scores):
-            examples = "; ".join(
-                f"{group.prompt.sample.id}: {score.reason}" for group, score in unscored[:EXAMPLES_IN_ERRORS]
-            )
-            raise RunError(
-                f"step {step}: {len(unscored)} of {len(scores)} rollouts could not be scored, more than "
-                f"reward.max_unscored_frac={limit:g} ({examples})"
-            )
+
+@dataclass(frozen=True, kw_only=True)
+class _Made:
+    """What a rank made of a prompt."""
+
+    rollouts: tuple[Rollout, ...]
+    scores: tuple[Score, ...]
+    sampled_scores: tuple[Score, ...]
+    """Of the policy's rollouts, before an offline trajectory took the place of one."""
+    greedy_score: Score | None
+
+
+def _joined(parts: Sequence[Mapping[int, Item]]) -> dict[int, Item]:
+    return {place: item for part in parts for place, item in part.items()}
+
+
+def _unreadable(usable: Usable) -> DataError | None:
+    """Read the media of a sample, and say why where that cannot be done."""
+    try:
+        usable.example  # noqa: B018 - it is kept
+    except DataError as error:
+        return error
+    return None
+
+
+def _check_unscored(made: Sequence[_Made], candidates: Sequence[Candidate], *, limit: float, step: int) -> None:
+    """Stop where too many rollouts could not be judged: a reward that fails must not look like a bad policy."""
+    scores = [
+        (candidate.group.prompt.sample.id, score)
+        for item, candidate in zip(made, candidates, strict=True)
+        for score in item.sampled_scores
+    ]
+    unscored = [(sample_id, score) for sample_id, score in scores if not score.is_scored]
+    if len(unscored) > limit * len(scores):
+        examples = "; ".join(f"{sample_id}: {score.reason}" for sample_id, score in unscored[:EXAMPLES_IN_ERRORS])
+        raise RunError(
+            f"step {step}: {len(unscored)} of {len(scores)} rollouts could not be scored, more than "
+            f"reward.max_unscored_frac={limit:g} ({examples})"
+        )
 
 
 def _check_version(rollouts: Sequence[Rollout], version: int, *, sample_id: str) -> None:
@@ -258,5 +382,5 @@ def _check_version(rollouts: Sequence[Rollout], version: int, *, sample_id: str)
             )
 
 
-def _group(example: Example, scored: Scored) -> Group:
-    return Group(prompt=example.prompt, rollouts=scored.rollouts, scores=scored.scores)
+def _group(prompt: Prompt, scored: Scored) -> Group:
+    return Group(prompt=prompt, rollouts=scored.rollouts, scores=scored.scores)

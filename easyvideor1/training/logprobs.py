@@ -56,7 +56,7 @@ def _hidden(model: Any, pack: Pack, media: Mapping[int, Media]) -> torch.Tensor:
     """[B, L, hidden]: what the last text layer makes of each token."""
     groups = list(dict.fromkeys(segment.group for segment in pack.segments))
     found = [media.get(group, {}) for group in groups]
-    _check_counts(model, pack, dict(zip(groups, found, strict=True)))
+    check_counts(model, pack, dict(zip(groups, found, strict=True)))
     zero = None
     if all(isinstance(item, Seen) for item in found):
         seen = [item.to(pack.input_ids.device) for item in found if isinstance(item, Seen)]
@@ -74,8 +74,12 @@ def _hidden(model: Any, pack: Pack, media: Mapping[int, Media]) -> torch.Tensor:
     ).last_hidden_state
 
 
-def _check_counts(model: Any, pack: Pack, media: Mapping[int, Media]) -> None:
-    """Compare the placeholders of each segment with what there is to fill them."""
+def check_counts(model: Any, pack: Pack, media: Mapping[int, Media]) -> None:
+    """Compare the placeholders of each segment with what there is to fill them.
+
+    Raises:
+        MismatchError: they differ in number; names the sample.
+    """
     config = model.config
     patches_per_token = config.vision_config.spatial_merge_size**2
     markers = torch.tensor([config.image_token_id, config.video_token_id], device=pack.input_ids.device)
@@ -84,7 +88,7 @@ def _check_counts(model: Any, pack: Pack, media: Mapping[int, Media]) -> None:
     counts = torch.stack([(part[:, None] == markers).sum(0) for part in parts]).tolist()
     for segment, of_segment in zip(pack.segments, counts, strict=True):
         for kind, placeholders in zip(KINDS, of_segment, strict=True):
-            found = _problem(kind, placeholders, media[segment.group], patches_per_token)
+            found = _problem(kind, placeholders, media.get(segment.group, {}), patches_per_token)
             if found:
                 remedy = "build the prompt and its patches from the same plan; a response must not hold vision tokens"
                 raise MismatchError(found, where=f"sample {segment.sample_id}", remedy=remedy)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.credit import learning_rollouts, normalizer
 from easyvideor1.model.vision import Media
+from easyvideor1.training.costs import Share
 from easyvideor1.training.pack import Batch, PackForm, pack_groups
 from easyvideor1.types import Group
 
@@ -27,12 +28,13 @@ class Idle:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Minibatch:
     batch: Batch
-    """The rollouts that can move the weights."""
+    """The rollouts that can move the weights, and that this rank computes."""
     media: Mapping[int, Media]
     """Index of a group in the batch -> what the vision tower is to look at, or saw."""
     normalizer: float
-    """Divides the summed loss of all packs (see algo.credit.normalizer); idle rollouts count in it."""
+    """Divides the summed loss of all packs of all ranks (see algo.credit.normalizer); idle rollouts count in it."""
     idle: Idle
+    """Of all ranks."""
 
 
 def minibatches(
@@ -44,12 +46,15 @@ def minibatches(
     tokens_per_pack: int,
     form: PackForm,
     max_response_tokens: int,
+    share: Share | None = None,
 ) -> list[Minibatch]:
-    """The groups of a step dealt evenly to its optimizer steps, in order; too few groups make fewer steps.
+    """The groups of a step dealt evenly to its optimizer steps, in order; too few groups make fewer steps. The work of
+    an optimizer step is dealt to the ranks by its cost.
 
     Args:
-        groups: with advantages and weights.
-        media: index of a group -> its media; asked only for groups that are computed.
+        groups: of all ranks, with advantages and weights.
+        media: index of a group -> its media; asked only for groups that this rank computes.
+        share: what this rank computes; None: everything.
 
     Raises:
         UsageError: a prompt with a single response is over `tokens_per_pack`.
@@ -60,10 +65,11 @@ def minibatches(
     for start, end in itertools.pairwise(edges):
         part = groups[start:end]
         chosen = [learning_rollouts(group, algorithm) for group in part]
+        own = chosen if share is None else share.of(part, chosen, form=form)
         made.append(
             Minibatch(
-                batch=pack_groups(part, tokens_per_pack=tokens_per_pack, form=form, chosen=chosen),
-                media={index: media(start + index) for index, of_group in enumerate(chosen) if of_group},
+                batch=pack_groups(part, tokens_per_pack=tokens_per_pack, form=form, chosen=own),
+                media={index: media(start + index) for index, of_group in enumerate(own) if of_group},
                 normalizer=normalizer(part, algorithm, max_response_tokens=max_response_tokens),
                 idle=_idle(part, chosen),
             )

@@ -17,7 +17,7 @@ import torch
 from easyvideor1.errors import UsageError
 from easyvideor1.training.bins import fewest_bins, first_fit_decreasing
 from easyvideor1.training.layout import GroupLayout, PackLayout
-from easyvideor1.types import Group, Prompt
+from easyvideor1.types import Group, Prompt, Rollout, Sample, StopReason
 
 PackForm = Literal["shared", "separate", "rows"]
 """shared: each prompt once, with its responses after it; separate: a prompt and one response after another; rows: the
@@ -156,6 +156,25 @@ def pack_groups(
         bins.append([pieces[i] for i in members])
     packs = tuple(_pack(members, groups, first_sequence, in_rows=form == "rows") for members in bins)
     return Batch(packs=packs, num_groups=len(groups), num_sequences=int(first_sequence[-1]))
+
+
+def blank_pack(form: PackForm) -> Pack:
+    """The smallest pack there is, of a prompt of one text token and one response token without a loss weight.
+
+    A rank that has fewer packs than others computes it instead, so that all make the same collectives.
+    """
+    prompt = Prompt(
+        sample=Sample(id="blank", problem_type="", problem="", gold=""),
+        text="",
+        input_ids=np.zeros(1, dtype=np.int64),
+        token_types=np.zeros(1, dtype=np.int64),
+        position_ids=np.zeros((3, 1), dtype=np.int64),
+        plans=(),
+    )
+    rollout = Rollout(token_ids=(0,), text="", logprobs=None, stop_reason=StopReason.LENGTH)
+    group = Group(prompt=prompt, rollouts=(rollout,), advantages=(0.0,), weights=(0.0,))
+    [pack] = pack_groups([group], tokens_per_pack=2, form=form).packs
+    return pack
 
 
 class _Piece(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -15,50 +15,60 @@ from easyvideor1.algo.losses import Sum, Tokens, idle_sums, policy_loss
 from easyvideor1.config import OptimizerConfig
 from easyvideor1.errors import RunError
 from easyvideor1.model.vision import Media, Tower
-from easyvideor1.records.tally import Tally
-from easyvideor1.training.logprobs import response_logprobs
+from easyvideor1.records.tally import Tally, merged
+from easyvideor1.training.costs import Share, costs_of
+from easyvideor1.training.forward import PackForward
+from easyvideor1.training.logprobs import check_counts
 from easyvideor1.training.masters import MasterWeights
 from easyvideor1.training.meter import Meter
 from easyvideor1.training.minibatch import Minibatch
-from easyvideor1.training.pack import Pack, PackForm, pack_groups
+from easyvideor1.training.pack import Batch, Pack, PackForm, blank_pack, pack_groups
+from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.reference import Reference
+from easyvideor1.training.shared_prefix import pack_form
 from easyvideor1.types import Group
 
 
 class Policy:
-    """A model with its optimizer."""
+    """A model with its optimizer; of several ranks each computes its part of a batch, and all make the same steps."""
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        model: PreTrainedModel | PackForward,
         *,
         algorithm: Algorithm,
         optimizer: OptimizerConfig,
         total_steps: int,
         temperature: float,
         reference: Reference | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         """
         Args:
+            model: with several ranks, its forward after `sharded.shard`.
             total_steps: length of the run, for learning-rate schedules that end with it.
             temperature: of the sampler; log-probs are those of the distribution that was sampled from.
             reference: for algorithms with a KL term.
+            ranks: None: one process.
         """
         assert reference is not None or not algorithm.needs_reference, "this algorithm needs a reference model"
-        self.model = model
-        self.tower = Tower(model)
+        self._forward_of = model if isinstance(model, PackForward) else PackForward(model)
+        self.model = self._forward_of.model
+        self.tower = Tower(self.model)
+        self.ranks = ranks or Ranks()
+        self.share = Share(ranks=self.ranks, costs=costs_of(self.model))
         self._reference = reference if algorithm.needs_reference else None
         self.num_old_forwards = 0
         self._algorithm = algorithm
         self._config = optimizer
         self._total_steps = total_steps
         self._temperature = temperature
-        self.masters = MasterWeights(model)
+        self.masters = MasterWeights(self.model)
         self.optimizer = torch.optim.AdamW(
             _decayed_apart(self.masters, weight_decay=optimizer.weight_decay),
             lr=optimizer.learning_rate,
             betas=optimizer.betas,
-            fused=model.device.type == "cuda",
+            fused=self.model.device.type == "cuda",
         )
 
     def update(self, minibatches: Sequence[Minibatch], *, step: int) -> Tally:
@@ -74,6 +84,9 @@ class Policy:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         self.model.train()
+        with self.ranks.agree("packs"):
+            for work in minibatches:
+                self._check(work.batch, work.media)
         is_only = len(minibatches) == 1
         old_logprobs = [None if is_only else self._old_logprobs(work) for work in minibatches]
         for work, old in zip(minibatches, old_logprobs, strict=True):
@@ -89,14 +102,16 @@ class Policy:
                 )
             tally.add("update/idle_groups_frac", total=work.idle.num_groups, count=work.batch.num_groups)
         tally.add("update/learning_rate", total=learning_rate)
-        tally.add("update/model_tokens", total=sum(work.batch.num_tokens for work in minibatches))
+        num_tokens = sum(work.batch.num_tokens for work in minibatches)
+        tally.add("update/model_tokens", total=self.ranks.sum(num_tokens, of="model tokens"))
         return tally
 
     def _optimizer_step(self, work: Minibatch, old: list[torch.Tensor] | None) -> Tally:
         self.masters.zero_gradients()
-        meter, total = Meter(), torch.zeros((), device=self.model.device)
+        blanks = self._blanks(work.batch)
+        meter, total = Meter(), torch.zeros((), device=self._device)
         for index, pack in enumerate(work.batch.packs):
-            pack = pack.to(self.model.device)
+            pack = pack.to(self._device)
             # Before the policy's forward, whose activations need the memory.
             ref_logprobs = self._reference_logprobs(pack, work.media)
             logprobs, entropy = self._forward(pack, work.media, with_entropy=True)
@@ -114,17 +129,22 @@ class Policy:
                     entropy=entropy,
                 ),
                 self._algorithm,
-                normalizer=work.normalizer,
+                # Gradients are averaged over ranks.
+                normalizer=work.normalizer / self.ranks.size,
             )
             loss.value.backward()
             self.masters.collect_gradients()
             total += loss.value.detach()
             meter.add_sums(loss.metrics)
             _add_sampler_gap(meter, logprobs.detach() if old is None else old[index], pack)
-        norm = torch.nn.utils.clip_grad_norm_(self.masters.by_name.values(), self._config.max_grad_norm)
+        for pack in blanks:
+            self._reference_logprobs(pack, {})
+            logprobs, _ = self._forward(pack, {})
+            (0.0 * logprobs.sum()).backward()
+        norm = _whole(torch.nn.utils.clip_grad_norm_(self.masters.by_name.values(), self._config.max_grad_norm))
         once = torch.ones_like(total)
         meter.add_sums({"loss/total": Sum(total, once), "update/grad_norm": Sum(norm, once)})
-        tally = meter.read()
+        tally = merged(self.ranks.gather(meter.read(), of="loss"))
         values = tally.values()
         if not (math.isfinite(values["loss/total"]) and math.isfinite(values["update/grad_norm"])):
             raise RunError(
@@ -139,30 +159,41 @@ class Policy:
 
     def _old_logprobs(self, work: Minibatch) -> list[torch.Tensor]:
         """Log-probs of each pack's tokens before the first optimizer step."""
+        blanks = self._blanks(work.batch)
         with torch.no_grad():
             self.num_old_forwards += len(work.batch.packs)
-            return [self._forward(pack.to(self.model.device), work.media)[0] for pack in work.batch.packs]
+            old = [self._forward(pack.to(self._device), work.media)[0] for pack in work.batch.packs]
+            for pack in blanks:
+                self._forward(pack, {})
+        self._forward_of.rest()
+        return old
 
     def kl_per_rollout(
-        self, groups: Sequence[Group], media: Mapping[int, Media], *, tokens_per_pack: int, form: PackForm
+        self, groups: Sequence[Group], media: Callable[[int], Media], *, tokens_per_pack: int, form: PackForm
     ) -> list[list[float]]:
         """KL of each rollout from the reference, summed over its tokens in nats, for algorithms with it in the reward.
 
         Args:
-            groups: scored groups; advantages are not needed yet.
-            media: index of a group -> what the vision tower is to look at, or saw.
+            groups: scored groups of all ranks; advantages are not needed yet.
+            media: index of a group -> what the vision tower is to look at, or saw; asked for what this rank computes.
         """
         blank = [
             replace(group, advantages=(0.0,) * len(group.rollouts), weights=(0.0,) * len(group.rollouts))
             for group in groups
         ]
-        batch = pack_groups(blank, tokens_per_pack=tokens_per_pack, form=form)
-        sums = torch.zeros(batch.num_sequences, device=self.model.device)
+        chosen = [[i for i, rollout in enumerate(group.rollouts) if rollout.token_ids] for group in groups]
+        with self.ranks.agree("packs of the KL"):
+            own = self.share.of(groups, chosen, form=form)
+            batch = pack_groups(blank, tokens_per_pack=tokens_per_pack, form=form, chosen=own)
+            seen = {index: media(index) for index, of_group in enumerate(own) if of_group}
+            self._check(batch, seen)
+        blanks = self._blanks(batch)
+        sums = torch.zeros(batch.num_sequences, device=self._device)
         with torch.no_grad():
             for pack in batch.packs:
-                pack = pack.to(self.model.device)
-                logprobs, _ = self._forward(pack, media)
-                ref_logprobs = self._reference_logprobs(pack, media)
+                pack = pack.to(self._device)
+                logprobs, _ = self._forward(pack, seen)
+                ref_logprobs = self._reference_logprobs(pack, seen)
                 assert ref_logprobs is not None
                 sums += sequence_kl(
                     logprobs,
@@ -171,8 +202,30 @@ class Policy:
                     num_sequences=batch.num_sequences,
                     kind=self._algorithm.kl_kind,
                 )
-        values = iter(sums.tolist())
+            for pack in blanks:
+                self._forward(pack, {})
+                self._reference_logprobs(pack, {})
+        self._forward_of.rest()
+        # A rollout is computed by one rank, and is 0 for the others.
+        values = map(sum, zip(*self.ranks.gather(sums.tolist(), of="KL"), strict=True))
         return [[next(values) for _ in group.rollouts] for group in groups]
+
+    def _check(self, batch: Batch, media: Mapping[int, Media]) -> None:
+        """What may be wrong with the packs of this rank, before any is computed: others would wait for it."""
+        for pack in batch.packs:
+            check_counts(self.model, pack, media)
+
+    def _blanks(self, batch: Batch) -> list[Pack]:
+        """Packs that bring this rank to the number of the others; asked for before any pack is computed."""
+        num_packs = self.ranks.most(len(batch.packs), of="number of packs")
+        if num_packs == len(batch.packs):
+            return []
+        blank = blank_pack(pack_form(self.model, shared=True)).to(self._device)
+        return [blank] * (num_packs - len(batch.packs))
+
+    @property
+    def _device(self) -> torch.device:
+        return self._forward_of.device
 
     def _reference_logprobs(self, pack: Pack, media: Mapping[int, Media]) -> torch.Tensor | None:
         if self._reference is None:
@@ -182,7 +235,13 @@ class Policy:
     def _forward(
         self, pack: Pack, media: Mapping[int, Media], *, with_entropy: bool = False
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        return response_logprobs(self.model, pack, media, temperature=self._temperature, with_entropy=with_entropy)
+        return self._forward_of(pack, media, temperature=self._temperature, with_entropy=with_entropy)
+
+
+def _whole(norm: torch.Tensor) -> torch.Tensor:
+    """A norm over sharded gradients as a plain number; before, its value may be that of this rank's part."""
+    full_tensor = getattr(norm, "full_tensor", None)
+    return full_tensor() if full_tensor else norm
 
 
 def _decayed_apart(masters: MasterWeights, *, weight_decay: float) -> list[dict]:

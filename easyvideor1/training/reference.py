@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import torch
 
 from easyvideor1.model import lora
 from easyvideor1.model.vision import Media
-from easyvideor1.training.logprobs import response_logprobs
+from easyvideor1.training.forward import PackForward
 from easyvideor1.training.pack import Pack
 
 
@@ -20,28 +20,38 @@ class Reference(Protocol):
         ...
 
 
-class FrozenCopy:
-    """A copy of the model as it is now, for runs that train all weights."""
+class Frozen:
+    """A model of its own that nothing trains, for runs that train all weights."""
 
-    def __init__(self, model: Any) -> None:
-        self._model = copy.deepcopy(model).requires_grad_(False).eval()
+    def __init__(self, forward: PackForward) -> None:
+        self._forward = forward
 
     def logprobs(self, pack: Pack, media: Mapping[int, Media], *, temperature: float) -> torch.Tensor:
         with torch.no_grad():
-            return response_logprobs(self._model, pack, media, temperature=temperature)[0]
+            return self._forward(pack, media, temperature=temperature)[0]
 
 
 class UnderAdapters:
     """The model itself with its adapters switched off: needs no second copy of the weights."""
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
+    def __init__(self, forward: PackForward) -> None:
+        self._forward = forward
 
     def logprobs(self, pack: Pack, media: Mapping[int, Media], *, temperature: float) -> torch.Tensor:
-        with torch.no_grad(), lora.adapters_off(self._model):
-            return response_logprobs(self._model, pack, media, temperature=temperature)[0]
+        with torch.no_grad(), lora.adapters_off(self._forward.model):
+            return self._forward(pack, media, temperature=temperature)[0]
 
 
-def reference_of(model: Any) -> Reference:
-    """The reference of a model before its first update."""
-    return UnderAdapters(model) if lora.has_adapters(model) else FrozenCopy(model)
+def reference_of(model: Any, *, base: Callable[[], PackForward] | None = None) -> Reference:
+    """The reference of a model before its first update.
+
+    Args:
+        model: or its forward over packs.
+        base: loads the model that the run began with; None: it is copied from `model`.
+    """
+    forward = model if isinstance(model, PackForward) else PackForward(model)
+    if lora.has_adapters(forward.model):
+        return UnderAdapters(forward)
+    if base is not None:
+        return Frozen(base())
+    return Frozen(PackForward(copy.deepcopy(forward.model).requires_grad_(False).eval()))

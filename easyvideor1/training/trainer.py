@@ -10,7 +10,8 @@ from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.credit import with_credit
 from easyvideor1.config import RunConfig
 from easyvideor1.data.prepare import Preparer
-from easyvideor1.model.weights import checkpoint_tensors
+from easyvideor1.errors import DataError
+from easyvideor1.model.weights import checkpoint_tensors, full_tensors
 from easyvideor1.records.choice import greedy_accuracies
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.metrics import MetricsLog
@@ -34,13 +35,16 @@ from easyvideor1.types import Group, Sample, ScoredResponse, Scorer
 log = logging.getLogger(__name__)
 
 Evaluate = Callable[[Engine], Sequence[ScoredResponse]]
-"""Answers the validation questions with the engine."""
+"""Answers the validation questions with the engine; of several ranks each has the answers of all."""
 LOGGED_GROUPS = 2
 """Groups of each step whose best and worst rollouts are kept for people to read."""
 
 
 class Trainer:
-    """One run in its folder. Building it restores the newest checkpoint, if there is one."""
+    """One run in its folder. Building it restores the newest checkpoint, if there is one.
+
+    Of several ranks all do the same with their part of the work, and the first writes what there is to read.
+    """
 
     def __init__(
         self,
@@ -65,11 +69,13 @@ class Trainer:
         self._config, self._algorithm = config, algorithm
         self._engine, self._policy = engine, policy
         self._evaluate, self._progress = evaluate, progress
+        self._ranks = policy.ranks
         self._folder = RunFolder(config.out)
         self._checkpoints = self._folder.path / "checkpoints"
-        self._metrics = MetricsLog(self._folder.metrics)
-        self._validation = ValidationLog(self._folder.validation)
-        self._rollouts = RolloutLog(self._folder.rollouts)
+        if self._ranks.is_first:
+            self._metrics = MetricsLog(self._folder.metrics)
+            self._validation = ValidationLog(self._folder.validation)
+            self._rollouts = RolloutLog(self._folder.rollouts)
         self._watch = Stopwatch()
         self._collector = Collector(
             config,
@@ -80,14 +86,17 @@ class Trainer:
             algorithm=algorithm,
             offline=offline,
             watch=self._watch,
-            note_bad=self._folder.note_bad,
+            note_bad=self._note_bad,
+            share=policy.share,
         )
         if config.train.shared_prefix and self._pack_form != "shared":
             log.warning(
                 "this model has linear-attention layers: the prompt of a group is computed once per rollout, side by "
                 "side, and only its video once"
             )
-        self._state = self._restore()
+        with self._ranks.agree("records"):
+            self._state = self._restore()
+        self._sync(self._state.step)
 
     def run(self) -> RunState:
         """Train from where the run stands to its last step; returns the final state."""
@@ -106,13 +115,24 @@ class Trainer:
             checkpoint.load_optimizer(found[-1], masters=self._policy.masters, optimizer=self._policy.optimizer)
             state = checkpoint.load_state(found[-1])
             step = state.step
-            accuracy = greedy_accuracies(self._folder.path).get(step, -1.0)
-            if state.validated_step == step and accuracy >= checkpoint.best_accuracy(self._checkpoints):
+            if self._ranks.is_first and self._is_unmarked_best(state):
                 checkpoint.mark_best(found[-1])  # the run was killed between the checkpoint and its mark
-        for log in (self._metrics, self._validation, self._rollouts):
-            log.truncate_after(step)
-        self._engine.load_weights(checkpoint_tensors(self._policy.model), version=state.step)
+        if self._ranks.is_first:
+            for log in (self._metrics, self._validation, self._rollouts):
+                log.truncate_after(step)
         return state
+
+    def _is_unmarked_best(self, state: RunState) -> bool:
+        accuracy = greedy_accuracies(self._folder.path).get(state.step, -1.0)
+        return state.validated_step == state.step and accuracy >= checkpoint.best_accuracy(self._checkpoints)
+
+    def _sync(self, version: int) -> None:
+        """Give the weights to the engine."""
+        self._engine.load_weights(full_tensors(checkpoint_tensors(self._policy.model)), version=version)
+
+    def _note_bad(self, error: DataError) -> None:
+        if self._ranks.is_first:
+            self._folder.note_bad(error)
 
     def _step(self) -> None:
         config, watch, step = self._config, self._watch, self._state.step + 1
@@ -127,8 +147,10 @@ class Trainer:
                 tally.merge(self._policy.update(self._minibatches(groups, collected.candidates), step=step - 1))
                 tally.add("update/groups", total=len(groups))
         with watch.part("sync"):
-            self._engine.load_weights(checkpoint_tensors(self._policy.model), version=step)
-        self._log_rollouts(step, groups, collected)
+            self._sync(step)
+        with self._ranks.agree("records"):
+            if self._ranks.is_first:
+                self._log_rollouts(step, groups, collected)
         values = tally.values()
         self._log(step, values, num_tokens=collected.num_tokens)
         trend = watch_trend(self._state.trend, values, collected.sampled, config=config.train.stop, step=step)
@@ -140,9 +162,11 @@ class Trainer:
     def _with_credit(self, collected: Collected, tally: Tally) -> list[Group]:
         kl = None
         if self._algorithm.needs_reference and self._algorithm.kl_in == "reward":
-            media = {i: self._policy.tower.media(item.example) for i, item in enumerate(collected.candidates)}
             kl = self._policy.kl_per_rollout(
-                collected.groups, media, tokens_per_pack=self._config.train.tokens_per_pack, form=self._pack_form
+                collected.groups,
+                lambda index: self._policy.tower.media(collected.candidates[index].example),
+                tokens_per_pack=self._config.train.tokens_per_pack,
+                form=self._pack_form,
             )
             tokens = sum(len(rollout.token_ids) for group in collected.groups for rollout in group.rollouts)
             tally.add("reward/kl_ref", total=sum(map(sum, kl)), count=tokens)
@@ -156,15 +180,17 @@ class Trainer:
 
     def _minibatches(self, groups: Sequence[Group], candidates: Sequence[Candidate]) -> list[Minibatch]:
         train, tower = self._config.train, self._policy.tower
-        return minibatches(
-            groups,
-            lambda index: tower.media(candidates[index].example),
-            self._algorithm,
-            num_updates=train.updates_per_step,
-            tokens_per_pack=train.tokens_per_pack,
-            form=self._pack_form,
-            max_response_tokens=self._config.rollout.max_response_tokens,
-        )
+        with self._ranks.agree("media of the update"):
+            return minibatches(
+                groups,
+                lambda index: tower.media(candidates[index].example),
+                self._algorithm,
+                num_updates=train.updates_per_step,
+                tokens_per_pack=train.tokens_per_pack,
+                form=self._pack_form,
+                max_response_tokens=self._config.rollout.max_response_tokens,
+                share=self._policy.share,
+            )
 
     @property
     def _pack_form(self) -> PackForm:
@@ -184,8 +210,13 @@ class Trainer:
             "update/tokens_per_s": values["update/model_tokens"] / max(times["time/update_s"], 1e-9),
         }
         values = {**values, **times, **rates}
-        self._metrics.log(step, values)
-        self._progress.step(step, values, note=self._watch.slowest)
+        self._note(step, values)
+        if self._ranks.is_first:
+            self._progress.step(step, values, note=self._watch.slowest)
+
+    def _note(self, step: int, values: Mapping[str, float]) -> None:
+        if self._ranks.is_first:
+            self._metrics.log(step, values)
 
     def _is_due(self, step: int, every: int) -> bool:
         return step == self._config.train.steps or (every > 0 and step % every == 0)
@@ -199,11 +230,12 @@ class Trainer:
         self._watch.restart()
         with self._watch.part("validate"):
             answers = self._evaluate(self._engine)
-        for answer in answers:
-            self._validation.log(step, answer)
         values = response_tally(answers).values() | self._watch.only("validate")
-        self._metrics.log(step, values)
-        self._progress.step(step, values)
+        if self._ranks.is_first:
+            for answer in answers:
+                self._validation.log(step, answer)
+            self._metrics.log(step, values)
+            self._progress.step(step, values)
         accuracy = values.get("validation/greedy_accuracy_frac", 0.0)
         is_best = accuracy >= self._state.best_accuracy_frac  # of equals the later one has learnt more
         self._state = replace(
@@ -222,7 +254,8 @@ class Trainer:
                 optimizer=self._policy.optimizer,
                 state=self._state,
                 keep=self._config.train.keep_checkpoints,
+                ranks=self._ranks,
             )
-            if is_best:
+            if is_best and self._ranks.is_first:
                 checkpoint.mark_best(saved)
-        self._metrics.log(self._state.step, self._watch.only("checkpoint"))
+        self._note(self._state.step, self._watch.only("checkpoint"))

@@ -221,9 +221,39 @@ def test_conversations_in_all_their_dresses(row, said, folder, write_rows):
     assert len(sample.media) == ("<" in sample.problem)
 
 
+def test_rows_of_one_file_need_not_be_alike(folder, write_rows):
+    """What a table of fixed columns stumbles over: media as text, list or nothing, content as text or parts, ids."""
+
+    def row(content, **more):
+        return {"messages": [{"role": "user", "content": content}, {"role": "assistant", "content": "1"}], **more}
+
+    rows = [
+        row("Q?", id=1),
+        row("Q?", id="b", images=[]),
+        row("<image>Q?", id=None, images="c.png", weight=0.5),
+        row("<image><image>Q?", images=["c.png", "c.png"], weight="high"),
+        row([{"type": "video", "video": "a.mp4"}, {"type": "text", "text": "Q?"}], images=None),
+    ]
+    source = write_rows(rows, "mixed.jsonl")
+    assert main(["data", "convert", str(source), "--out", str(folder / "rows.jsonl")]) == 0
+    assert [len(sample.media) for sample in read_samples(folder / "rows.jsonl")] == [0, 0, 1, 2, 1]
+
+
+def test_a_tag_in_what_the_assistant_said_is_a_word(folder, write_rows):
+    turns = ["Name tags of HTML.", "The tags <video> and <image>.", "<image>Which one is it?", "The first."]
+    roles = ("human", "gpt", "human", "gpt")
+    said = [{"from": role, "value": text} for role, text in zip(roles, turns, strict=True)]
+    source = write_rows([{"conversations": said, "image": "c.png"}], "source.jsonl")
+    assert main(["data", "convert", str(source), "--out", str(folder / "rows.jsonl")]) == 0
+    (sample,) = read_samples(folder / "rows.jsonl")
+    assert sample.turns[1].content == "The tags \\<video> and \\<image>."
+    assert len(sample.media) == 1
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
+        ({"prompt": None, "reward_model": {"ground_truth": "3"}}, "field 'prompt': missing"),
         (
             {"system": "S", "messages": [{"role": "system", "content": "T"}, {"role": "user", "content": "?"}]},
             "field 'system': another system message",

@@ -125,6 +125,19 @@ def test_an_answer_that_is_the_text_of_exactly_one_option_is_that_option(options
     assert parsed(**MARKS, options=options, answer=answer).gold == gold
 
 
+@pytest.mark.parametrize(("kind", "answer"), [("numerical", "3"), ("open-ended", "a cook"), ("multiple choice", "B")])
+def test_one_text_in_a_list_is_the_gold_answer(kind, answer):
+    assert parsed(problem_type=kind, answer=[answer]).gold == answer
+    assert parsed(problem_type=kind, answer=None, solution=[f"<answer>{answer}</answer>"]).gold == answer
+
+
+@pytest.mark.parametrize("kind", ["open-ended", "ocr", "math"])
+def test_several_texts_are_no_gold_answer(kind):
+    with pytest.raises(DataError, match=r"rows.jsonl:7: field 'answer': 2 gold answers, where one is needed \(keep"):
+        parsed(problem_type=kind, answer=["a", "b"])
+    assert parsed(problem_type="multiple select", answer=["A", "B"]).gold == '["A", "B"]'
+
+
 def test_a_solution_is_a_letter_whatever_the_options_say():
     assert parsed(**MARKS, options=["A. b", "B. a"], answer=None, solution="<answer>A</answer>").gold == "A"
 

@@ -10,12 +10,16 @@ from easyvideor1.config import RunConfig
 from easyvideor1.config_tree import apply_overrides, build
 from easyvideor1.errors import MediaError
 from easyvideor1.model import lora
+from easyvideor1.model.families import vision_tower
+from easyvideor1.model.weights import copy_weights, full_tensors
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.report.terminal import open_progress
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.rollout.offline import OfflineTrajectories
-from easyvideor1.training import checkpoint, shared_prefix
+from easyvideor1.training import checkpoint, sharded, shared_prefix
+from easyvideor1.training.forward import PackForward
 from easyvideor1.training.policy import Policy
+from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.reference import reference_of
 from easyvideor1.training.trainer import Trainer
 from easyvideor1.types import Example, Rollout, Score, StopReason
@@ -80,30 +84,41 @@ def made_config(out, *overrides):
     return build(RunConfig, apply_overrides(tree, overrides), where="test")
 
 
-def made_trainer(config, *, engine=None, score=low_tokens, bad=(), evaluate=None, offline=None, family="qwen3_vl"):
+def made_trainer(
+    config, *, engine=None, score=low_tokens, bad=(), evaluate=None, offline=None, family="qwen3_vl", ranks=None
+):
+    """With several ranks: the model sharded over them, and a whole copy that samples, as in runs.models."""
+    ranks = ranks or Ranks()
+    dtype = getattr(torch, config.model.dtype)
     found = checkpoint.list_checkpoints(RunFolder(config.out).checkpoints)
-    model = tiny_model(family).to(getattr(torch, config.model.dtype))
+    model = tiny_model(family).to(dtype if ranks.size == 1 else torch.float32)
     preparer = MadePreparer(model, bad)
+    if config.model.freeze_vision_tower:
+        vision_tower(model).requires_grad_(False)
     if config.model.lora:
         lora.add_adapters(model, config.model.lora)
     shared_prefix.enable(model)
     algorithm = fitting_algorithm(config)
-    reference = reference_of(model) if algorithm.needs_reference else None
+    forward = PackForward(model)
+    reference = reference_of(forward) if algorithm.needs_reference else None
     if found:
         checkpoint.load_weights(found[-1], model=model)
+    if ranks.size > 1:
+        sharded.shard(forward, config.parallel, ranks=ranks, dtype=dtype)
     policy = Policy(
-        model,
+        forward,
         algorithm=algorithm,
         optimizer=config.optimizer,
         total_steps=STEPS,
         temperature=config.rollout.temperature,
         reference=reference,
+        ranks=ranks,
     )
     return Trainer(
         config,
         samples=preparer.samples,
         prepare=preparer,
-        engine=engine or HFEngine(model, ENCODER, tokens_per_batch=300, tower=policy.tower),
+        engine=engine or made_engine(policy, tiny_model(family).to(dtype)),
         policy=policy,
         algorithm=algorithm,
         score=score,
@@ -113,8 +128,15 @@ def made_trainer(config, *, engine=None, score=low_tokens, bad=(), evaluate=None
     )
 
 
+def made_engine(policy, sampler):
+    if policy.ranks.size == 1:
+        return HFEngine(policy.model, ENCODER, tokens_per_batch=300)
+    shared_prefix.enable(sampler)
+    return HFEngine(sampler, ENCODER, tokens_per_batch=300, take_over=lambda: copy_weights(policy.model, sampler))
+
+
 def final_weights(trainer):
-    return {name: tensor.clone() for name, tensor in trainer._policy.model.state_dict().items()}
+    return {name: tensor.clone() for name, tensor in full_tensors(trainer._policy.model.state_dict().items())}
 
 
 GOOD, BAD = [1, 2, 3], [60, 61, 62]

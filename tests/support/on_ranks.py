@@ -27,7 +27,7 @@ class Ended:
     """What the function returned; None where it raised."""
 
 
-def on_ranks(function: Callable[..., Any], *args: Any, size: int = 2, timeout_s: float = 120.0) -> list[Ended]:
+def on_ranks(function: Callable[..., Any], *args: Any, size: int = 2, timeout_s: float = 600.0) -> list[Ended]:
     """Call a function of a support module in `size` processes at once, with the environment of torchrun.
 
     Raises:
@@ -67,7 +67,7 @@ def on_ranks(function: Callable[..., Any], *args: Any, size: int = 2, timeout_s:
         ]
 
 
-def results(function: Callable[..., Any], *args: Any, size: int = 2, timeout_s: float = 120.0) -> list[Any]:
+def results(function: Callable[..., Any], *args: Any, size: int = 2, timeout_s: float = 600.0) -> list[Any]:
     """The same where no rank may fail: what each returned."""
     ended = on_ranks(function, *args, size=size, timeout_s=timeout_s)
     for rank, end in enumerate(ended):

@@ -48,7 +48,7 @@ def test_each_minibatch_divides_by_what_trains_in_it(tmp_path, name, unit):
 def test_every_group_pays_its_own_kl(tmp_path):
     options = "algorithm.options={kl_coef: 0.5, kl_in: reward, kl_kind: k1}"
     trainer = made_trainer(made_config(tmp_path, "algorithm.name=rloo", options))
-    reference = trainer._policy._reference._model
+    reference = trainer._policy._reference._forward.model
     with torch.no_grad():
         reference.lm_head.weight.add_(0.3 * torch.randn_like(reference.lm_head.weight))
     collected = trainer._collector.collect(1, 0, version=0)
@@ -108,7 +108,7 @@ def test_the_optimizer_is_the_adamw_of_the_recipe_and_norms_and_biases_do_not_de
 
 def test_the_batches_of_a_rollout_draw_from_seeds_of_their_own(tmp_path):
     trainer = made_trainer(made_config(tmp_path))
-    example = trainer._collector._example(trainer._collector._samples[0])
+    example = trainer._collector._example(trainer._collector._prompt(trainer._collector._samples[0]))
     prompt = example.prompt
     twins = [
         replace(example, prompt=replace(prompt, sample=replace(prompt.sample, id=name))) for name in ("a", "b", "c")
@@ -121,7 +121,7 @@ def test_the_batches_of_a_rollout_draw_from_seeds_of_their_own(tmp_path):
 
 def test_the_whole_vocabulary_is_sampled_from(tmp_path):
     trainer = made_trainer(made_config(tmp_path))
-    example = trainer._collector._example(trainer._collector._samples[0])
+    example = trainer._collector._example(trainer._collector._prompt(trainer._collector._samples[0]))
     [group] = answered(
         trainer._engine, requests([example], Sampling(n=300, temperature=20.0, max_response_tokens=1), seed=1)
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 from easyvideor1.data.convert.columns import MEDIA_NAMES, list_in, under_own_names, with_options
 from easyvideor1.data.convert.kinds import is_letter, known_type, options_in
-from easyvideor1.data.tags import kinds_in
+from easyvideor1.data.tags import escaped, kinds_in
 from easyvideor1.errors import DataError
 
 Fields = dict[str, Any]
@@ -108,6 +108,8 @@ def from_conversations(row: Fields) -> Fields:
 def from_verl(row: Fields) -> Fields:
     """verl: `prompt` as messages, the gold answer in `reward_model`, the number of the row in `extra_info`."""
     prompt = row.pop("prompt", None)
+    if prompt is None:
+        raise DataError("missing", field="prompt", remedy="it was lost when the table was written; get the file again")
     turns = _said(prompt) if _is_said(prompt) else [("user", str(prompt), {})]
     model = _loaded(row.pop("reward_model", None))
     if isinstance(model, dict) and "ground_truth" in model:
@@ -261,7 +263,7 @@ def _with_turns(row: Fields, turns: list[Turn]) -> Fields:
     gold = row.get("answer", row.get("solution"))
     if listed and not row.get("options") and isinstance(gold, str) and is_letter(_untagged(gold)):
         row["options"] = listed
-    return _put_first(row)
+    return _with_own_tags(row)
 
 
 def _with_media(row: Fields, turns: list[Turn]) -> Fields:
@@ -288,8 +290,15 @@ def _with_response(row: Fields, said: str) -> Fields:
     return row
 
 
-def _put_first(row: Fields) -> Fields:
-    """Take the tags out of a row whose texts have too few of them: its media then stand before the problem."""
+def _with_own_tags(row: Fields) -> Fields:
+    """A row whose tags are those of its media: what an assistant says shows none, so that tags there are words.
+
+    Raises:
+        DataError: there are some tags, but too few.
+    """
+    for turn in row.get("turns", ()):
+        if turn["role"] == "assistant":
+            turn["content"] = escaped(turn["content"])
     texts = [*(turn["content"] for turn in row.get("turns", ())), row["problem"]]
     found = sum(len(kinds_in(text)) for text in texts)
     given = len(_as_list(row.get("images"))) + len(_as_list(row.get("videos")))

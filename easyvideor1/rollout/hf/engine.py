@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,15 +48,24 @@ class EngineCounts:
 
 
 class HFEngine:
-    """Samples from a model that lives in this process: the actor itself, so that weights are never copied."""
+    """Samples from a model in this process: the actor itself, so that weights are never copied, or a copy of it."""
 
-    def __init__(self, model: Any, encoder: Encoder, *, tokens_per_batch: int, tower: Tower | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        encoder: Encoder,
+        *,
+        tokens_per_batch: int,
+        tower: Tower | None = None,
+        take_over: Callable[[], None] = lambda: None,
+    ) -> None:
         """
         Args:
             model: a Transformers `ForConditionalGeneration` of a known family.
             tokens_per_batch: tokens whose keys and values are in memory at once: each prompt under way once, and for
                 each response under way the most tokens it may have. One response is always under way, however large.
             tower: the model's vision tower, which may have seen an example before; None: one of the engine's own.
+            take_over: puts the actor's weights into the model, where that is a copy.
 
         Raises:
             UsageError: the model has layers with sliding-window attention.
@@ -64,6 +73,7 @@ class HFEngine:
         self._model, self._encoder = model, encoder
         self._tokens_per_batch = tokens_per_batch
         self._tower = tower or Tower(model)
+        self._take_over = take_over
         self._kinds, self._shares_prefix = layer_kinds(model), shares_prefix(model)
         self._sampler = Sampler(encoder.banned_ids, device=model.device)
         self._end_ids = torch.tensor(encoder.end_ids, device=model.device)
@@ -82,7 +92,8 @@ class HFEngine:
         return self._sampler.banned_hits
 
     def load_weights(self, tensors: object, *, version: int) -> None:
-        """The weights are shared already: none of the tensors is made."""
+        """None of the tensors is made: the weights are shared already, or copied directly."""
+        self._take_over()
         self._version = version
 
     @contextlib.contextmanager

@@ -1,0 +1,71 @@
+"""A model shared by several ranks with FSDP2: each holds a part of the weights, gradients and optimizer state.
+
+The weights are kept in float32, which makes them the masters that the optimizer works on; a layer is gathered, rounded
+to the type that the model computes in, when its turn comes. Gradients are added up over ranks in float32.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard
+
+from easyvideor1.config import ParallelConfig
+from easyvideor1.errors import UsageError
+from easyvideor1.model.families import language_model, vision_tower
+from easyvideor1.training.forward import PackForward
+from easyvideor1.training.ranks import Ranks
+
+
+def shard(forward: PackForward, config: ParallelConfig, *, ranks: Ranks, dtype: torch.dtype) -> None:
+    """Share the weights of a model among the ranks, in place; from here on they are DTensors.
+
+    Every layer is gathered by itself, the embeddings and the output layer with the whole. A vision tower that does not
+    train stays whole on every rank, so that each can look at what it has by itself.
+
+    Args:
+        forward: of a model in float32, the same on all ranks.
+        dtype: what it computes in.
+    """
+    model = forward.model
+    tower = vision_tower(model)
+    layers: list[nn.Module] = [*language_model(model).layers]
+    whole = set(tower.parameters())
+    if any(weight.requires_grad for weight in whole):
+        layers += [*tower.blocks]
+        whole = set()
+    else:
+        tower.to(dtype)
+    lower = dtype if dtype != torch.float32 else None
+    options: dict[str, Any] = {
+        "mesh": _mesh(config, ranks),
+        "mp_policy": MixedPrecisionPolicy(param_dtype=lower, reduce_dtype=torch.float32 if lower else None),
+        "offload_policy": CPUOffloadPolicy() if config.cpu_offload else OffloadPolicy(),
+    }
+    for layer in layers:
+        if config.compile:
+            layer.compile()
+        fully_shard(layer, **options)
+    is_idle = not any(weight.requires_grad for weight in model.parameters())
+    # The root of a model that trains stays whole from its forward to its backward.
+    fully_shard(forward, **options, reshard_after_forward=is_idle, ignored_params=whole)
+
+
+def _mesh(config: ParallelConfig, ranks: Ranks) -> DeviceMesh:
+    """All ranks, or machines x ranks of a machine: weights are copied along the first axis, sharded along the last."""
+    kind = "cuda" if torch.cuda.is_available() else "cpu"
+    if config.shard == "full":
+        return init_device_mesh(kind, (ranks.size,))
+    per_copy = 1
+    if config.shard == "hybrid":
+        per_copy = int(os.environ.get("LOCAL_WORLD_SIZE", ranks.size))
+        if ranks.size % per_copy:
+            raise UsageError(
+                f"parallel.shard=hybrid needs the same number of ranks on every machine, but {ranks.size} ranks are no "
+                f"multiple of the {per_copy} on this one; start as many everywhere, or take parallel.shard=full"
+            )
+    return init_device_mesh(kind, (ranks.size // per_copy, per_copy), mesh_dim_names=("copies", "shards"))

@@ -1,0 +1,202 @@
+"""Updates and runs of tiny models on any number of ranks, for tests/training/test_ranks_training.py.
+
+Everything here is called in the test's own process, which is the reference, and in several processes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from easyvideor1.algo.algorithms import named_algorithm
+from easyvideor1.algo.credit import normalizer
+from easyvideor1.config import AlgorithmConfig, OptimizerConfig, ParallelConfig
+from easyvideor1.model.weights import full_tensors
+from easyvideor1.records.metrics import is_wall_clock
+from easyvideor1.training import sharded, shared_prefix
+from easyvideor1.training.forward import PackForward
+from easyvideor1.training.minibatch import Idle, Minibatch
+from easyvideor1.training.pack import pack_groups
+from easyvideor1.training.policy import Policy
+from easyvideor1.training.ranks import Ranks, joined
+from support.made_trainer import final_weights, low_tokens, made_config, made_trainer
+from support.tiny_models import Case, tiny_case, tiny_model
+
+KINDS: dict[str, dict[str, Any]] = {
+    "text": {},
+    "image": {"images": [(1, 4, 4)]},
+    "video": {"videos": [(2, 4, 4)]},
+    "both": {"images": [(1, 4, 4)], "videos": [(2, 4, 4)]},
+}
+GRPO = named_algorithm(AlgorithmConfig())
+PAIRS = list(itertools.product(KINDS, KINDS))
+"""What the first and the second rank have."""
+
+
+@dataclass
+class Updated:
+    """What one update came to."""
+
+    metrics: dict[str, float]
+    gradients: dict[str, torch.Tensor]
+
+
+def made_policy(ranks: Ranks, *, family: str = "qwen3_vl", parallel: ParallelConfig | None = None) -> Policy:
+    model = tiny_model(family)
+    shared_prefix.enable(model)
+    forward = PackForward(model)
+    if ranks.size > 1:
+        sharded.shard(forward, parallel or ParallelConfig(), ranks=ranks, dtype=torch.float32)
+    return Policy(
+        forward,
+        algorithm=GRPO,
+        optimizer=OptimizerConfig(learning_rate=0.0, max_grad_norm=float("inf")),
+        total_steps=1,
+        temperature=1.0,
+        ranks=ranks,
+    )
+
+
+def updated(policy: Policy, cases: Sequence[Case], *, owners: Sequence[int], tokens_per_pack: int = 1000) -> Updated:
+    """One update of groups, each computed by the rank that owns it, or all by the only one."""
+    groups = [case.group for case in cases]
+    mine = [policy.ranks.size == 1 or owner == policy.ranks.rank for owner in owners]
+    chosen = [tuple(range(len(group.rollouts))) if is_mine else () for group, is_mine in zip(groups, mine, strict=True)]
+    form = shared_prefix.pack_form(policy.model, shared=True)
+    work = Minibatch(
+        batch=pack_groups(groups, tokens_per_pack=tokens_per_pack, form=form, chosen=chosen),
+        media={index: case.features for index, case in enumerate(cases) if mine[index]},
+        normalizer=normalizer(groups, GRPO, max_response_tokens=5),
+        idle=Idle(),
+    )
+    tally = policy.update([work], step=0)
+    weights = policy.model.named_parameters()
+    gradients = full_tensors((name, weight.grad) for name, weight in weights if weight.grad is not None)
+    return Updated(metrics=tally.values(), gradients={name: gradient.clone() for name, gradient in gradients})
+
+
+def cases_of(policy: Policy, kinds: Sequence[str]) -> list[Case]:
+    return [
+        tiny_case(policy.model, name=f"{kind}{number}", lengths=[3, 5], seed=number, **KINDS[kind])
+        for number, kind in enumerate(kinds)
+    ]
+
+
+def of_all_pairs(ranks: Ranks) -> dict[str, Updated]:
+    policy = made_policy(ranks)
+    return {f"{a}/{b}": updated(policy, cases_of(policy, [a, b]), owners=[0, 1]) for a, b in PAIRS}
+
+
+def of_packs(ranks: Ranks) -> dict[str, Updated]:
+    """Eight groups in packs of one: four on each rank; all but one on the first; none on the second."""
+    policy = made_policy(ranks)
+    cases = cases_of(policy, list(KINDS) * 2)
+    dealt = {"even": [0, 1] * 4, "uneven": [0] * 7 + [1], "one-sided": [0] * 8}
+    return {name: updated(policy, cases, owners=owners, tokens_per_pack=40) for name, owners in dealt.items()}
+
+
+def of_families(ranks: Ranks) -> dict[str, Updated]:
+    found = {}
+    for family in ("qwen2_5_vl", "qwen3_vl_moe", "qwen3_5"):
+        policy = made_policy(ranks, family=family)
+        found[family] = updated(policy, cases_of(policy, ["text", "both", "video"]), owners=[0, 1, 1])
+    return found
+
+
+def of_layouts(ranks: Ranks) -> dict[str, Updated]:
+    """Whole on every rank, and sharded within machines."""
+    found = {}
+    for shard in ("none", "hybrid"):
+        policy = made_policy(ranks, parallel=ParallelConfig(shard=shard))
+        found[shard] = updated(policy, cases_of(policy, ["text", "video"]), owners=[0, 1])
+    return found
+
+
+def all_updates(ranks: Ranks | None = None) -> dict[str, Updated]:
+    if ranks is None:
+        with joined(timeout_s=300) as ranks:
+            return all_updates(ranks)
+    return of_all_pairs(ranks) | of_packs(ranks) | of_families(ranks) | of_layouts(ranks)
+
+
+@dataclass
+class Ran:
+    """What a run left behind, or how it ended."""
+
+    error: str
+    metrics: list[dict[str, float]]
+    rollouts: list[str]
+    bad: list[str]
+    weights: dict[str, torch.Tensor]
+
+
+RUNS: dict[str, tuple[str, ...]] = {
+    "plain": (),
+    "several updates and a reference": ("train.updates_per_step=2", "algorithm.options={kl_coef: 0.1}"),
+    "KL in the reward": ("algorithm.name=reinforce_plus_plus",),
+    "frozen tower": ("model.freeze_vision_tower=true",),
+    "adapters": ("model.lora={rank: 2}", "algorithm.options={kl_coef: 0.1}"),
+    "few groups, refilled": ("train.prompts_per_step=3", "algorithm.name=dapo"),
+    "bad samples skipped": ("data.on_bad_sample=skip",),
+    "a bad sample": (),
+    "a reward that fails": (),
+}
+"""Name -> overrides of the configuration."""
+
+
+def run(name: str, out: Path, ranks: Ranks) -> Ran:
+    bad = ("2", "4") if name in ("bad samples skipped", "a bad sample") else ()
+    config = made_config(out, *RUNS[name], "train.steps=2", "train.checkpoint_every=0")
+    trainer = made_trainer(
+        config, ranks=ranks, bad=bad, score=_failing if name == "a reward that fails" else low_tokens
+    )
+    error = ""
+    try:
+        trainer.run()
+    except Exception as found:  # noqa: BLE001 - it is what is looked at
+        error = f"{type(found).__name__}: {found}"
+    weights = final_weights(trainer)
+    lines = [json.loads(line) for line in _lines(out / "metrics.jsonl")]
+    return Ran(
+        error=error,
+        metrics=[{key: value for key, value in line.items() if not is_wall_clock(key)} for line in lines],
+        rollouts=_lines(out / "rollouts" / "rollouts.jsonl"),
+        bad=_lines(out / "bad_samples.jsonl"),
+        weights=weights,
+    )
+
+
+def all_runs(folder: Path, ranks: Ranks | None = None) -> dict[str, Ran]:
+    if ranks is None:
+        with joined(timeout_s=300) as ranks:
+            return all_runs(folder, ranks)
+    return {name: run(name, folder / str(number), ranks) for number, name in enumerate(RUNS)}
+
+
+def resumed(folder: Path, ranks: Ranks | None = None) -> dict[str, torch.Tensor]:
+    """The weights after a run of two steps that was left after the first, if `folder` holds one."""
+    if ranks is None:
+        with joined(timeout_s=300) as ranks:
+            return resumed(folder, ranks)
+    for steps in (1, 2):
+        config = made_config(folder, "train.steps=2")
+        trainer = made_trainer(replace(config, train=replace(config.train, steps=steps)), ranks=ranks)
+        trainer.run()
+    return final_weights(trainer)
+
+
+def _failing(items: Any) -> Any:
+    """A reward with a mistake for one of the samples."""
+    if any(sample.id == "1" for sample, _, _ in items):
+        raise ZeroDivisionError("division by zero")
+    return low_tokens(items)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
