@@ -2,7 +2,7 @@
 
 On clips of several minutes, in one run, page cache warm for everybody:
 (a) overlap: real decoding, and an engine that sleeps per token with 8 slots as a GPU would. The limit is the largest of
-    CPU seconds of loading / workers, seconds of the engine, and all CPU seconds / cores, each measured alone in the same
+    CPU seconds of loading / workers, seconds of the engine, and all CPU seconds / cores, each measured alone in that
     round; `pipeline_over_limit` is the time of both together over it.
 (b) work avoided: a plain synchronous loop as a user would write it (decode, process, generate in batches) against ours,
     same decoder, engine and model, at 1, 3 and 15 questions per video, frames not in the cache (cold) and in it (warm).
@@ -145,7 +145,7 @@ class Bench:
                 loads.release()
 
     def plain(self, num_questions: int) -> None:
-        """A loop as a user would write it: each question decodes its video, batches are generated when they are full."""
+        """A loop as a user would write it: each question decodes its video, full batches are generated."""
         engine = HFEngine(self.model, self.encoder, tokens_per_batch=1 << 20)
         waiting: list[Request] = []
         with engine.awake():
