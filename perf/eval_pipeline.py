@@ -41,7 +41,7 @@ from easyvideor1.jobs.ahead import Ahead, Budget
 from easyvideor1.jobs.worker import usable_cores
 from easyvideor1.rollout.engine import Engine, Request
 from easyvideor1.rollout.hf import HFEngine
-from easyvideor1.runs.evaluating import load_group, sample_of
+from easyvideor1.runs.eval_loads import load_group, sample_of
 from easyvideor1.types import Example, FrameSpec, Media, Rollout, Sample, StopReason
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.decode import decode

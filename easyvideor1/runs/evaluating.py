@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,38 +15,38 @@ from typing import Any
 
 import torch
 
-from easyvideor1.config import CacheConfig, JudgeConfig
-from easyvideor1.data.encode import Encoder, media_inputs
-from easyvideor1.data.tags import escaped
-from easyvideor1.errors import DataError, JobError, RunError, UsageError
+from easyvideor1.config import CacheConfig
+from easyvideor1.data.encode import Encoder
+from easyvideor1.errors import DataError, RunError, UsageError
 from easyvideor1.evals.answers import Answer, AnswerFiles, check_settings
-from easyvideor1.evals.asking import Asking, Counts, LoadedGroup
+from easyvideor1.evals.asking import Asking, Counts
 from easyvideor1.evals.benchmark import Benchmark, Item
-from easyvideor1.evals.grading import Response, Worth, grade, judged, worthless
+from easyvideor1.evals.grading import grade
 from easyvideor1.evals.judging import judge_items
 from easyvideor1.evals.layout import Found, find
 from easyvideor1.evals.preflight import preflight
-from easyvideor1.evals.protocol import Protocol, load_protocol, prompt_text
+from easyvideor1.evals.protocol import Protocol, load_protocol
 from easyvideor1.evals.report import write_report
 from easyvideor1.evals.results import evaluated, summary
 from easyvideor1.evals.schedule import Group, Task, groups_of, ordered, shard_of, tasks_of, without
 from easyvideor1.evals.status import Status
 from easyvideor1.evals.strict import HIDDEN
-from easyvideor1.evals.subtitles import listed, read_srt
 from easyvideor1.evals.table import BENCHMARKS, benchmark_of
 from easyvideor1.jobs.ahead import Ahead, Budget
 from easyvideor1.jobs.cluster import run_all_on_ray
+from easyvideor1.jobs.locks import Held, held
 from easyvideor1.jobs.pool import Pool
 from easyvideor1.records.folder import run_facts
 from easyvideor1.records.jsonl import Lines
-from easyvideor1.rewards.judge import Judge
 from easyvideor1.runs.benchmarks import JudgeAddress, write_folder
 from easyvideor1.runs.eval_engines import EngineChoice, engine_opener
+from easyvideor1.runs.eval_grading import graded, judge_at
+from easyvideor1.runs.eval_loads import load_group
 from easyvideor1.runs.looked import look_at_all
-from easyvideor1.types import Example, FrameSpec, Media, MediaPlan, Sample
+from easyvideor1.types import FrameSpec, Media
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.pool import DecodePool
-from easyvideor1.video.stored import StoreClip, Stored
+from easyvideor1.video.stored import StoreClip
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,8 @@ ALL = "all"
 GRADE_DEADLINE_S = 20.0
 SHARD_DEADLINE_S = 30 * 24 * 3600.0
 JUDGE_THREADS = 16
+TRIED_ITEMS = 2
+"""That a judge judges before the run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +121,19 @@ def evaluate_benchmarks(
         RunError: the disk is full, or the engine cannot be kept alive.
     """
     plans = plan_benchmarks(settings)
+    if settings.judge is not None:
+        try_judge(plans, settings.judge)
+    with _alone(settings):
+        return _evaluate(plans, settings, show=show, told=told)
+
+
+def _evaluate(
+    plans: Sequence[Plan],
+    settings: EvalSettings,
+    *,
+    show: Callable[[Status], None],
+    told: Callable[[dict[str, Any]], None],
+) -> dict[str, Any]:
     check_settings(settings.out, "run.json", decisive(settings))
     left = _left(plans, settings)
     encoder = Encoder.from_pretrained(settings.engine.folder)
@@ -151,6 +167,45 @@ class EvaluateShard:
 
     def __call__(self, shard: str) -> None:
         evaluate_benchmarks(replace(self.settings, shard=shard))
+
+
+@contextmanager
+def _alone(settings: EvalSettings) -> Iterator[None]:
+    """Have the answer files of a shard for this process alone.
+
+    Raises:
+        UsageError: another process writes to them, or the folder cannot be written.
+    """
+    name = f".lock-{settings.shard.replace('/', '-of-')}" if settings.shard else ".lock"
+    try:
+        settings.out.mkdir(parents=True, exist_ok=True)
+        with held(settings.out / name, holder=f"process {os.getpid()}"):
+            yield
+    except Held as holder:
+        raise UsageError(f"{settings.out}: another process writes there: {holder}; wait for it or stop it") from None
+    except NotADirectoryError:
+        raise UsageError(f"--out {settings.out} is no folder") from None
+
+
+def try_judge(plans: Sequence[Plan], address: JudgeAddress) -> None:
+    """Let a judge judge two items, each answered by its gold answer, before any model is loaded.
+
+    Raises:
+        UsageError: it cannot be reached, or gives no verdict.
+    """
+    wanted = [
+        (item, plan.protocol)
+        for plan in plans
+        for item in plan.items
+        if plan.protocol.judge is not None and item.judge and item.judge != HIDDEN and item.sample.gold
+    ]
+    for item, protocol in wanted[:TRIED_ITEMS]:
+        assert protocol.judge is not None
+        if not judge_items([item], {item.id: item.sample.gold}, protocol.judge, judge_at(address, protocol)):
+            raise UsageError(
+                f"the judge at {address.url} gave no verdict on item {item.id} of {protocol.benchmark}: is the address "
+                "right, and does it serve --judge-model?"
+            )
 
 
 def plan_benchmarks(settings: EvalSettings) -> list[Plan]:
@@ -319,128 +374,3 @@ def _ask(
     status.counts = counts
     show(status)
     return counts
-
-
-def load_group(
-    group: Group,
-    *,
-    stores: DecodePool,
-    cache: FrameCache,
-    encoder: Encoder,
-    dtype: torch.dtype,
-    budget: Budget,
-    roots: Mapping[str, Path],
-) -> LoadedGroup:
-    """The questions of a group with their pixels, which they share.
-
-    Raises:
-        DataError: a medium cannot be read.
-    """
-    found = [_stored(medium, group.spec, stores, encoder) for medium in group.media]
-    plans = [item.plan for item in found]
-    num_bytes = sum(3 * len(plan.times_s) * plan.height * plan.width * dtype.itemsize for plan in plans)
-    budget.take(num_bytes)
-    try:
-        clips = tuple(cache.load(plan) for plan in plans)
-        questions: list[tuple[Task, Example | DataError]] = []
-        features: dict[str, torch.Tensor] | None = None
-        for task in group.tasks:
-            task = with_subtitles(task, plans, roots[task.benchmark])
-            try:
-                prompt = encoder.encode(
-                    sample := sample_of(task), plans, sample.problem, system=sample.system, prefix=task.prompt.prefix
-                )
-                if features is None:
-                    features = media_inputs(prompt, clips, encoder.vision, dtype)
-            except DataError as error:
-                questions.append((task, error))
-            else:
-                questions.append((task, Example(prompt=prompt, clips=clips, features=features)))
-    except BaseException:
-        budget.give_back(num_bytes)
-        raise
-    return LoadedGroup(
-        group=group,
-        questions=tuple(questions),
-        frames=frames_record(plans),
-        num_decoded=sum(item.is_decoded for item in found),
-        give_back=partial(budget.give_back, num_bytes),
-    )
-
-
-def _stored(medium: Media, spec: FrameSpec, stores: DecodePool, encoder: Encoder) -> Stored:
-    found: Any = stores.plan(medium, spec, encoder.vision)
-    assert isinstance(found, Stored), found
-    return found
-
-
-def sample_of(task: Task) -> Sample:
-    """The sample whose problem is the prompt, byte for byte."""
-    tags = "".join(f"<{medium.kind}>" for medium in task.item.sample.media)
-    return replace(
-        task.item.sample,
-        problem=tags + escaped(task.prompt.text),
-        system=task.prompt.system or None,
-        extra={**task.item.sample.extra, "prefix": task.prompt.prefix},
-    )
-
-
-def with_subtitles(task: Task, plans: Sequence[MediaPlan], root: Path) -> Task:
-    """The task with the subtitles of the frames that are seen, where its protocol lists them and it has any."""
-    if task.protocol.subtitles != "listed" or not task.item.subtitles or not (root / task.item.subtitles).exists():
-        return task
-    said = listed(read_srt(root / task.item.subtitles), plans[0].times_s)
-    return replace(task, prompt=prompt_text(task.item, task.protocol, subtitles=said))
-
-
-def frames_record(plans: Sequence[MediaPlan]) -> dict[str, Any]:
-    """What is seen of the media of a group."""
-    return {
-        "key": "+".join(plan.cache_key for plan in plans),
-        "media": [
-            {
-                "file": plan.media.name,
-                "start_s": plan.media.start_s,
-                "end_s": plan.media.end_s,
-                "times_s": [round(time_s, 3) for time_s in plan.times_s],
-                "size_px": [plan.width, plan.height],
-                "tokens": plan.num_tokens,
-                "source_fps": plan.source_fps,
-                "duration_s": plan.duration_s,
-                "warnings": list(plan.warnings),
-            }
-            for plan in plans
-        ],
-    }
-
-
-def graded(
-    task: Task, text: str | None, why_not: str, *, pool: Pool[Response, Worth], judge: JudgeAddress | None
-) -> Worth:
-    """What a response is worth; by a language model where its item needs one and one is given."""
-    item, rules = task.item, task.protocol
-    if item.judge and item.judge != HIDDEN and judge is not None and rules.judge is not None:
-        if not (text or "").strip():
-            return judged(0.0)
-        verdicts = judge_items([item], {item.id: text or ""}, rules.judge, judge_at(judge, rules))
-        if item.id in verdicts:
-            return judged(verdicts[item.id])
-    if text is None:
-        return worthless(item, rules, why_not)
-    try:
-        return pool.call(Response(item=item, protocol=rules, text=text))
-    except JobError as error:
-        return worthless(item, rules, f"it could not be scored: {error.problem}")
-
-
-def judge_at(address: JudgeAddress, rules: Protocol) -> Judge:
-    """The judge at an address."""
-    assert rules.judge is not None
-    return Judge(
-        JudgeConfig(
-            base_url=address.url,
-            model=address.model or rules.judge.model,
-            problem_types=("open-ended",),
-            cache_dir=address.cache_dir,
-        )
-    )
