@@ -1,4 +1,4 @@
-"""What may change when a run goes on: what decides its numbers stays, the rest is free."""
+"""Which keys may change when a run is resumed: values that decide its results may not, all others may."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FREE = (
     r"model\.gradient_checkpointing",
     r"parallel\..*",
     # When to look, to keep and to stop.
-    r"train\.(validate_every|validation_samples|checkpoint_every|keep_checkpoints)",
+    r"train\.(validate_every|validation_samples|checkpoint_every|keep_checkpoints|save_in_background|stall_limit_s)",
     r"train\.stop\..*",
 )
 """Keys whose values change no result of a run."""
