@@ -341,13 +341,16 @@ class StopConfig:
 
     zero_reward_steps: int = 30
     """Steps in a row without one right rollout."""
+    dead_steps: int = 5
+    """Steps in a row in which all rewards and the gradient are 0, although they were not before: an update broke the
+    weights. While this lasts no checkpoint is written over the earlier ones."""
     collapse_frac: float = 0.0
     """Share of the best average reward below which the average must not fall."""
     max_kl: float = 0.0
     """Largest KL from the reference model, or from the policy before the step, in nats per token."""
 
     def __post_init__(self) -> None:
-        check_range("train.stop", self, low=0, names=("zero_reward_steps", "max_kl"))
+        check_range("train.stop", self, low=0, names=("zero_reward_steps", "dead_steps", "max_kl"))
         check_range("train.stop", self, low=0, high=1, names=("collapse_frac",))
 
 
@@ -370,15 +373,22 @@ class TrainConfig:
     """Steps between validations; 0: only before the first and after the last step."""
     validation_samples: int = 0
     """Further sampled responses per validation question, beside the greedy one."""
-    checkpoint_every: int = 1
-    """Steps between checkpoints; a killed run loses the steps since the last one. 0: only before the first and after
-    the last step, and where a validation is the best so far."""
+    checkpoint_every: int | None = None
+    """Steps between checkpoints; a killed run loses the steps since the last one. None: chosen by size, so that at most
+    8 GiB are written per step on average: 1 for small models and LoRA, 14 for all weights of an 8B model (112 GB).
+    0: only before the first and after the last step, and where a validation is the best so far."""
     keep_checkpoints: int = 2
     """Newest checkpoints that are kept, beside the best one."""
+    save_in_background: bool = False
+    """Copy a checkpoint to main memory, which must have room for it, and write it while the run goes on."""
+    stall_limit_s: float = 3600.0
+    """Time without any progress (a sample prepared, its responses done, an update, a checkpoint) after which a run is
+    ended with the stacks of all its processes in stalled.txt; 0: never."""
     stop: StopConfig = field(default_factory=StopConfig)
     """When to end a run that does not learn any more."""
 
     def __post_init__(self) -> None:
+        check_range("train", self, low=0, names=("stall_limit_s",))
         check_range("train", self, low=0, names=("steps", "validate_every", "validation_samples", "checkpoint_every"))
         check_range(
             "train", self, low=1, names=("prompts_per_step", "updates_per_step", "tokens_per_pack", "keep_checkpoints")

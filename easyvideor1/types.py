@@ -295,3 +295,5 @@ class ScoredResponse:
     """None for the greedy response, k for the k-th sampled one, counted from 1."""
     response: str
     score: Score
+    is_asked: bool = True
+    """False: the question could not be asked, because of its media or its prompt; the score is unscored."""

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from easyvideor1 import __version__
+from easyvideor1.cli.interrupts import INTERRUPTED, LINE, ends_at_once
 from easyvideor1.cli.logs import set_up_logging
-from easyvideor1.errors import EasyVideoError, RunError, UsageError
+from easyvideor1.errors import EasyVideoError, Ended, RunError, UsageError
 from easyvideor1.records.drafts import REMEDIES, reason
 
 COMMANDS = {
@@ -31,8 +32,6 @@ COMMANDS = {
     "video": "plan or decode one video or image",
 }
 """Command -> a line of help. The module easyvideor1.cli.NAME has `add_arguments(parser)` and `run(args) -> int`."""
-
-INTERRUPTED = 130
 
 
 class Parser(argparse.ArgumentParser):
@@ -54,8 +53,43 @@ def describe(parser: argparse.ArgumentParser, module: ModuleType) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns 0 done, 1 the checked thing is wrong, 2 wrong usage, 3 a run failed, 130 interrupted."""
-    argv = list(sys.argv[1:] if argv is None else argv)
+    """Run one command.
+
+    Returns:
+        0 done, 1 the checked thing is wrong, 2 wrong usage, 3 a run failed, 130 interrupted by Ctrl-C, 143 ended by
+        SIGTERM, 129 ended by SIGHUP.
+    """
+    try:
+        return _main(argv)
+    except KeyboardInterrupt:
+        print(LINE.decode(), end="", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _main(argv: Sequence[str] | None) -> int:
+    with ends_at_once():
+        args = _parsed(list(sys.argv[1:] if argv is None else argv))
+        set_up_logging(verbose=args.verbose)
+        run = importlib.import_module(f"easyvideor1.cli.{args.command}").run
+    try:
+        return run(args)
+    except EasyVideoError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except Ended as end:
+        print(end, file=sys.stderr)
+        return end.exit_code
+    except BrokenPipeError:  # whoever reads the output has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for what is still buffered, until the process ends
+        return 0
+    except OSError as error:
+        if error.errno not in REMEDIES:
+            raise
+        print(f"error: {error.filename or args.command}: {reason(error)}", file=sys.stderr)
+        return RunError.exit_code if error.errno in (errno.ENOSPC, errno.EDQUOT) else UsageError.exit_code
+
+
+def _parsed(argv: list[str]) -> argparse.Namespace:
     parser = Parser(prog="easyvideor1", description="Reinforcement learning from verifiable rewards for video.")
     parser.add_argument("--version", action="version", version=f"easyvideor1 {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -71,20 +105,4 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.words, rest = [*args.words, *rest], []
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    set_up_logging(verbose=args.verbose)
-    try:
-        return importlib.import_module(f"easyvideor1.cli.{args.command}").run(args)
-    except EasyVideoError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    except BrokenPipeError:  # whoever reads the output has seen enough
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for what is still buffered, until the process ends
-        return 0
-    except OSError as error:
-        if error.errno not in REMEDIES:
-            raise
-        print(f"error: {error.filename or args.command}: {reason(error)}", file=sys.stderr)
-        return RunError.exit_code if error.errno in (errno.ENOSPC, errno.EDQUOT) else UsageError.exit_code
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again to go on", file=sys.stderr)
-        return INTERRUPTED
+    return args

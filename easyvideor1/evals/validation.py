@@ -80,7 +80,7 @@ def _responses(
     if isinstance(answers, DataError):
         unscored = Score.unscored(str(answers))
         for index in (None, *range(1, num_samples + 1)):
-            yield ScoredResponse(sample=question, index=index, response="", score=unscored)
+            yield ScoredResponse(sample=question, index=index, response="", score=unscored, is_asked=False)
         return
     pairs = [pair for way in sorted(answers) for pair in zip(answers[way].rollouts, answers[way].scores, strict=True)]
     for number, (rollout, score) in enumerate(pairs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import logging
 import os
 import platform
 import shlex
@@ -29,6 +30,10 @@ REPORT_MARK = b"easyvideor1 report</title>"
 REPORT_HEAD_BYTES = 4096
 
 
+RESERVE_BYTES = 64 << 10
+log = logging.getLogger(__name__)
+
+
 class RunFolder:
     """Names of the files in the folder of a run, and who may write them."""
 
@@ -45,10 +50,19 @@ class RunFolder:
         self.checkpoints = self.path / "checkpoints"
         self.log = self.path / "log.txt"
         self.lock = self.path / ".lock"
+        self.data = self.path / "data.safetensors"
+        """What the rows and media of the run were."""
+        self.stalled = self.path / "stalled.txt"
+        self.reserve = self.path / ".reserve"
+        """Room for `stopped` on a full disk."""
 
     def log_of(self, rank: int) -> Path:
         """The log of a rank; the first writes the one that people read."""
         return self.path / f"log.{rank}.txt" if rank else self.log
+
+    def stalled_of(self, rank: int) -> Path:
+        """Where a process of the run writes its stacks if it does not move any more."""
+        return self.stalled if rank == 0 else self.path / f"stalled-{rank}.txt"
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
@@ -127,10 +141,22 @@ class RunFolder:
         """Write the resolved configuration, and the command, commit and versions that use it."""
         self.config.write_text(yaml.safe_dump(to_tree(config), sort_keys=False, allow_unicode=True), encoding="utf-8")
         self._write_facts()
+        self.reserve.write_bytes(bytes(RESERVE_BYTES))
         self.stopped.unlink(missing_ok=True)
+        self.stalled.unlink(missing_ok=True)
 
     def note_stopped(self, reason: str) -> None:
         """Keep why the run ended before its last step; the next start forgets it."""
+        try:
+            self._write_stopped(reason)
+        except OSError:  # the disk may be full: there is room for this
+            self.reserve.unlink(missing_ok=True)
+            try:
+                self._write_stopped(reason)
+            except OSError as error:
+                log.warning("%s: cannot be written: %s", self.stopped, error.strerror)
+
+    def _write_stopped(self, reason: str) -> None:
         self.stopped.write_text(reason + "\n", encoding="utf-8", errors="backslashreplace")
 
 

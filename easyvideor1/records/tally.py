@@ -104,3 +104,9 @@ def response_tally(responses: Sequence[ScoredResponse]) -> Tally:
         tally.add(f"validation/{way}_format_frac", total=scored.score.parts.get("format", 0.0))
         tally.add("validation/unscored_frac", total=float(not scored.score.is_scored))
     return tally
+
+
+def unjudged_frac(responses: Sequence[ScoredResponse]) -> float:
+    """Share of the greedy responses that nobody could judge; their accuracy could be this much higher."""
+    greedy = [scored for scored in responses if scored.index is None]
+    return sum(scored.is_asked and not scored.score.is_scored for scored in greedy) / max(1, len(greedy))

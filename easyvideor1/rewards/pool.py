@@ -170,6 +170,12 @@ class RewardPool:
                 scores[index] = score
             return self._reported(items, scores)
 
+    def renew_budget(self) -> None:
+        """Let all responses until the next call share what one batch may lose to answers that run into the deadline:
+        those of a step, or of a validation, come in many batches."""
+        with self._lock:
+            self._workers.renew_budget()
+
     def close(self) -> None:
         """End all workers."""
         self._workers.close()

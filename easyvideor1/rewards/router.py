@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -30,6 +31,8 @@ from easyvideor1.rewards.tasks import (
 from easyvideor1.types import Sample, Score
 
 WEIGHTS: Mapping[str, float] = {"accuracy": 0.9, "format": 0.1}
+MAX_PARSED_CHARS, MAX_REASON_CHARS, MAX_PARTS = 4096, 500, 64
+"""Of what a reward of the user's own returns: the rest is cut, or the result refused."""
 
 TASKS: dict[str, Task] = {
     "multiple choice": choice.TASK,
@@ -204,12 +207,21 @@ def _by_own_reward(function: RewardFunction, sample: Sample, text: str) -> Judge
     place = REGISTRY.places.get(("reward", sample.problem_type), sample.problem_type)
     if not isinstance(judged, Score):
         raise JobError(f"the reward must return a Score, got {type(judged).__name__} ({place})")
+    judged = _bounded(judged)
     if not judged.is_scored:
         return judged
     accuracy = judged.parts.get("accuracy", judged.value)
     if not _is_unit(accuracy):
         raise JobError(f"the accuracy must be a number in [0, 1], got {accuracy!r} ({place})")
     return Judged(float(accuracy), judged.parsed if judged.parsed is not None else "", judged.reason, judged.parts)
+
+
+def _bounded(score: Score) -> Score:
+    """What a user's function read and says, in a size that records and reports can hold."""
+    if len(score.parts) > MAX_PARTS:
+        raise JobError(f"the reward returned {len(score.parts)} parts, the most is {MAX_PARTS}")
+    parsed = None if score.parsed is None else str(score.parsed)[:MAX_PARSED_CHARS]
+    return replace(score, parsed=parsed, reason=str(score.reason)[:MAX_REASON_CHARS])
 
 
 def task_of(sample: Sample) -> Task:

@@ -49,6 +49,8 @@ class Workers:
         self._pool: Pool[Heavy, Score] | None = None
         self._readable: dict[tuple[str, str, tuple[str, ...]], bool] = {}
         """Golds that were read alone, and whether they could be."""
+        self._budgets: tuple[Budget, Budget] | None = None
+        """None: every batch has its own."""
         self.cut: Counter[str] = Counter()
         self.slowest: list[tuple[float, str]] = []
 
@@ -78,7 +80,8 @@ class Workers:
         built_in = [response for response in responses if not self._is_own(response[1])]
         # The shortest first: what is made to take long is seldom short, and should not keep the others from their time.
         built_in.sort(key=lambda response: len(response[2]))
-        budget = Budget(self._settings.deadline_s, self._settings.workers)
+        for_built_in, for_own = self._budgets or self._new_budgets()
+        budget = for_built_in
         cut: list[Outcome[Heavy, Score]] = []
         for outcome in self._run(self._heavy(response, budget.first_limit_s()) for response in built_in):
             if type(outcome.error) in KINDS:
@@ -87,10 +90,18 @@ class Workers:
             else:
                 yield outcome.item.number, self._score_of(outcome)
         yield from self._tried_again(cut, budget)
-        budget = Budget(self._settings.deadline_s, self._settings.workers)
-        for outcome in self._run(self._heavy(response, budget.own_limit_s()) for response in own):
-            budget.lost_s += outcome.wall_s if isinstance(outcome.error, JobTimeout) else 0.0
+        for outcome in self._run(self._heavy(response, for_own.own_limit_s()) for response in own):
+            for_own.lost_s += outcome.wall_s if isinstance(outcome.error, JobTimeout) else 0.0
             yield outcome.item.number, self._score_of(outcome)
+
+    def renew_budget(self) -> None:
+        """Let all responses share one budget of lost time from here to the next call, however many batches they are."""
+        self._budgets = self._new_budgets()
+
+    def _new_budgets(self) -> tuple[Budget, Budget]:
+        """For answers to built-in types, and for those that the user's own code judges."""
+        deadline_s, workers = self._settings.deadline_s, self._settings.workers
+        return Budget(deadline_s, workers), Budget(deadline_s, workers)
 
     def close(self) -> None:
         """End all workers."""

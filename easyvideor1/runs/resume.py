@@ -24,7 +24,7 @@ FREE = (
     r"model\.gradient_checkpointing",
     r"parallel\..*",
     # When to look, to keep and to stop.
-    r"train\.(validate_every|validation_samples|checkpoint_every|keep_checkpoints)",
+    r"train\.(validate_every|validation_samples|checkpoint_every|keep_checkpoints|save_in_background|stall_limit_s)",
     r"train\.stop\..*",
 )
 """Keys whose values change no result of a run."""

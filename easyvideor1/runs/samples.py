@@ -23,11 +23,14 @@ log = logging.getLogger(__name__)
 OnBad = Callable[[DataError], None]
 
 
-def load_samples(config: RunConfig, parts: Parts, *, on_bad: OnBad | None) -> tuple[Samples, Samples | None]:
+def load_samples(
+    config: RunConfig, parts: Parts, *, on_bad: OnBad | None, check: Callable[[Sequence[CheckedData]], object]
+) -> tuple[Samples, Samples | None]:
     """The usable training samples of a run and its validation questions, if it has any; nothing is decoded.
 
     Args:
         on_bad: is told what is wrong with each row that cannot be used; None: the first is raised.
+        check: is given what was found in training and validation data, and may refuse it.
 
     Raises:
         DataError: see `on_bad`; no sample is left; or validation shares questions or media with training, where the
@@ -37,11 +40,13 @@ def load_samples(config: RunConfig, parts: Parts, *, on_bad: OnBad | None) -> tu
     training = _checked(config.data.train, config, parts, limit=limit, on_bad=on_bad)
     samples = _usable(training, on_bad=on_bad)
     if not config.data.validation:
+        check([training])
         return samples, None
     validation = _checked(config.data.validation, config, parts, limit=length_limit(config.data), on_bad=on_bad)
     questions = _usable(validation, on_bad=on_bad)
     if not config.data.allow_shared_validation:
         refuse_shared(training, validation)
+    check([training, validation])
     return samples, questions
 
 

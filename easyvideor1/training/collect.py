@@ -7,7 +7,7 @@ pixels are only where a prompt is sampled or computed. What comes out does not d
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -29,6 +29,7 @@ from easyvideor1.training.costs import Share, prompt_cost
 from easyvideor1.types import Example, Group, Prompt, Rollout, Sample, Score, Scorer, StopReason
 
 EXAMPLES_IN_ERRORS = 3
+SHOWN_IDS = 20
 Item = TypeVar("Item")
 
 
@@ -104,6 +105,7 @@ class Collector:
         watch: Stopwatch,
         note_bad: Callable[[DataError], None],
         share: Share,
+        beat: Callable[[str], object] = lambda doing: None,
     ) -> None:
         """
         Args:
@@ -111,6 +113,7 @@ class Collector:
             offline: trajectories to mix in; needed where `offline.enable` is set.
             note_bad: is told every sample that was skipped, on every rank.
             share: what of a step is this rank's.
+            beat: is told of all progress, with what comes next.
         """
         assert offline is not None or not algorithm.needs_offline, "this algorithm learns from offline trajectories"
         if offline is not None and not algorithm.needs_policy_rollouts:
@@ -122,7 +125,7 @@ class Collector:
         self._offline, self._watch, self._note_bad = offline, watch, note_bad
         self._costs, self._ranks = share.costs, share.ranks
         self._n = config.rollout.n if algorithm.needs_policy_rollouts else 1
-        self._num_tokens = 0
+        self._num_tokens, self._beat = 0, beat
 
     def collect(self, step: int, cursor: int, *, version: int) -> Collected:
         """The groups of a step; with dynamic sampling, groups without signal are dropped and refilled.
@@ -213,6 +216,7 @@ class Collector:
         return found | _joined(self._ranks.gather(errors, of="media"))
 
     def _prompt(self, sample: Sample) -> Prompt | DataError:
+        self._beat(f"the prompt of sample {sample.id}")
         try:
             with self._watch.part("process"):
                 return self._prepare.prompt(sample)
@@ -220,6 +224,7 @@ class Collector:
             return error
 
     def _example(self, prompt: Prompt) -> Example:
+        self._beat(f"reading the media of sample {prompt.sample.id}")
         with self._watch.part("decode", item=prompt.sample.id):
             clips = self._prepare.clips(prompt)
         with self._watch.part("process"):
@@ -273,10 +278,12 @@ class Collector:
                 wanted[place, True] = Request(example=item.example, sampling=self._greedy_sampling(), seed=seed)
         found: dict[tuple[int, bool], Scored] = {}
         keys = list(wanted)
+        self._tell_waiting(wanted, usable, step)
         for request, scored in ask(wanted.values(), engine=self._engine, score=self._score, timed=self._watch.part):
             place, _ = keys[request]
             _check_version(scored.rollouts, version, sample_id=usable[place].prompt.sample.id)
             found[keys[request]] = scored
+            self._tell_waiting(wanted.keys() - found.keys(), usable, step)
         self._num_tokens += sum(len(rollout.token_ids) for item in found.values() for rollout in item.rollouts)
         empty = Scored(rollouts=(), scores=())
         sampled = {place: found.get((place, False), empty) for place in usable}
@@ -292,6 +299,11 @@ class Collector:
             )
             for place, group in zip(usable, groups, strict=True)
         }
+
+    def _tell_waiting(self, waiting: Iterable[tuple[int, bool]], usable: Mapping[int, Usable], step: int) -> None:
+        ids = list(dict.fromkeys(usable[place].prompt.sample.id for place, _ in waiting))
+        more = f" and {len(ids) - SHOWN_IDS} more" if len(ids) > SHOWN_IDS else ""
+        self._beat(f"rollout and reward of step {step}, samples {', '.join(ids[:SHOWN_IDS]) or '-'}{more}")
 
     def _trajectory(self, sample: Sample, step: int) -> Rollout | None:
         if self._offline is None or not self._config.offline.enable:

@@ -16,7 +16,7 @@ from easyvideor1.records.folder import RunFolder
 from easyvideor1.report.terminal import open_progress
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.rollout.offline import OfflineTrajectories
-from easyvideor1.training import checkpoint, sharded, shared_prefix
+from easyvideor1.training import checkpoint, sharded, shared_prefix, shelf
 from easyvideor1.training.forward import PackForward
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.ranks import Ranks
@@ -90,7 +90,8 @@ def made_trainer(
     """With several ranks: the model sharded over them, and a whole copy that samples, as in runs.models."""
     ranks = ranks or Ranks()
     dtype = getattr(torch, config.model.dtype)
-    found = checkpoint.list_checkpoints(RunFolder(config.out).checkpoints)
+    with ranks.agree("checkpoint"):
+        found = shelf.newest_whole(RunFolder(config.out).checkpoints)
     model = tiny_model(family).to(dtype if ranks.size == 1 else torch.float32)
     preparer = MadePreparer(model, bad)
     if config.model.freeze_vision_tower:
@@ -101,8 +102,11 @@ def made_trainer(
     algorithm = fitting_algorithm(config)
     forward = PackForward(model)
     reference = reference_of(forward) if algorithm.needs_reference else None
-    if found:
-        checkpoint.load_weights(found[-1], model=model)
+    if found and (weights := checkpoint.weights_folder(found)):
+        # In place, because made models have all buffers in their dtype and loaded ones do not.
+        model.load_state_dict(type(model).from_pretrained(weights, dtype=model.dtype).state_dict())
+    elif found:
+        lora.load_adapters(model, found)
     if ranks.size > 1:
         sharded.shard(forward, config.parallel, ranks=ranks, dtype=dtype)
     policy = Policy(
@@ -125,6 +129,7 @@ def made_trainer(
         evaluate=evaluate,
         progress=open_progress(title="test", total_steps=STEPS),
         offline=offline,
+        resume_from=found,
     )
 
 

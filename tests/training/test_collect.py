@@ -20,7 +20,7 @@ from easyvideor1.algo.algorithms import ALGORITHMS
 from easyvideor1.errors import RunError, UsageError
 from easyvideor1.report.read import comparable, read_metrics, read_rollouts
 from easyvideor1.rollout.fake import FakeEngine
-from easyvideor1.training import checkpoint
+from easyvideor1.training import shelf
 from easyvideor1.types import Sample, Score, ScoredResponse
 
 
@@ -294,7 +294,7 @@ def test_a_run_killed_before_its_best_checkpoint_was_marked_marks_it_when_it_goe
         if len(marks) == 2:
             raise Killed
 
-    monkeypatch.setattr(checkpoint, "mark_best", mark)
+    monkeypatch.setattr(shelf, "mark_best", mark)
     with pytest.raises(Killed):
         trainer.run()
     monkeypatch.undo()

@@ -4,7 +4,7 @@ import torch
 from support.made_trainer import made_config, made_trainer
 from torch import nn
 
-from easyvideor1.training import checkpoint
+from easyvideor1.training import shelf
 from easyvideor1.training.masters import MasterWeights
 
 
@@ -79,7 +79,7 @@ def test_a_half_precision_run_resumes_exactly(tmp_path):
     whole = made_trainer(made_config(tmp_path / "whole", *overrides))
     whole.run()
     made_trainer(made_config(tmp_path / "half", *overrides, "train.steps=2")).run()
-    folder = checkpoint.list_checkpoints(tmp_path / "half" / "checkpoints")[-1]
+    folder = shelf.list_checkpoints(tmp_path / "half" / "checkpoints")[-1]
     resumed = made_trainer(made_config(tmp_path / "half", *overrides))
     moved = [name for name, copy in resumed._policy.masters.copies.items() if not torch.equal(copy, copy.bfloat16())]
     assert len(moved) > len(resumed._policy.masters.copies) / 2, f"{folder} must hold more than rounded weights"
