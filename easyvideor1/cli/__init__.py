@@ -96,7 +96,7 @@ def _parsed(argv: list[str]) -> argparse.Namespace:
     chosen = next((word for word in argv if not word.startswith("-")), None)
     for name, help_line in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=help_line, description=help_line)
-        subparser.add_argument("-v", "--verbose", action="store_true", help="log what is done, not only what is wrong")
+        subparser.add_argument("-v", "--verbose", action="store_true", help="log progress, not only warnings")
         if name == chosen:
             describe(subparser, importlib.import_module(f"easyvideor1.cli.{name}"))
     args, rest = parser.parse_known_args(argv)

@@ -202,7 +202,7 @@ def frames_of(value: Any, *, frames_of_list: Sequence[float] = ()) -> dict[float
 
 
 def boxes_value(value: Any, *, depth: int = 0) -> Any:
-    """What stands under the box key of an object; a list stands for itself."""
+    """The value under the box key of an object; a list stands for itself."""
     if not isinstance(value, dict):
         return value if isinstance(value, list) else None
     if "boxes" in value and _ASKED_FOR.issuperset(value) and isinstance(value.get("time", []), list):

@@ -1,4 +1,4 @@
-"""Benchmarks as steps of their own: what they ask, and saved responses scored."""
+"""Benchmarks: their questions, and saved responses scored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from easyvideor1.rewards.judge import Judge
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeAddress:
-    """A language model that judges open answers."""
+    """A judge for open answers: a language model behind an endpoint."""
 
     url: str
     model: str | None

@@ -49,10 +49,10 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRun:
-    """Where a run ended."""
+    """The state in which a run ended."""
 
     out: Path
-    """Its folder: metrics.jsonl, validation.jsonl, rollouts/, checkpoints/, report.html."""
+    """Folder of the run: metrics.jsonl, validation.jsonl, rollouts/, checkpoints/, report.html."""
     step: int
     """Finished steps."""
     best_accuracy_frac: float | None

@@ -79,7 +79,7 @@ class Trainer:
             samples: the training samples, all checked.
             policy: with the weights of `resume_from`.
             evaluate: None: no validation.
-            offline: trajectories to mix into the groups.
+            offline: trajectories to put into the groups.
             resume_from: checkpoint to go on from, checked; None: the run begins.
             is_asked_to_end: is asked after every step; where it says so, the run is saved and left.
             beat: is told of all progress, with what comes next.
