@@ -30,7 +30,7 @@ def load_samples(
 
     Args:
         on_bad: called with the error of each row that cannot be used; None: the first is raised.
-        check: is given what was found in training and validation data, and may refuse it.
+        check: called with the checked training and validation data, which it may refuse.
 
     Raises:
         DataError: see `on_bad`; no sample is left; or validation shares questions or media with training, where the

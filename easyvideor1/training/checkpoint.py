@@ -70,7 +70,7 @@ class RunState:
     best_accuracy_frac: float = -1.0
     """Best greedy validation accuracy so far; -1.0: none."""
     best_bound_frac: float = -1.0
-    """What the best one would be, had all its answers that could not be judged been right."""
+    """What the best one would be, had all its answers that could not be scored been right."""
     trend: Trend = field(default_factory=Trend)
     """What the stopping rules remember."""
 

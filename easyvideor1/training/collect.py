@@ -113,7 +113,7 @@ class Collector:
             offline: trajectories to put into groups; needed where `offline.enable` is set.
             note_bad: called with every sample that was skipped, on every rank.
             share: the part of a step that this rank makes.
-            beat: is told of all progress, with what comes next.
+            beat: called after every piece of work, with the name of the next one.
         """
         assert offline is not None or not algorithm.needs_offline, "this algorithm learns from offline trajectories"
         if offline is not None and not algorithm.needs_policy_rollouts:
