@@ -22,7 +22,7 @@ COMMANDS = {
     "train": "train a model by a recipe",
     "config": "list every key of a recipe with its type, default, unit and meaning",
     "reward": "score responses, and try the grader on a data set",
-    "eval": "public video benchmarks: list, items, score, prepare, export, diff",
+    "eval": "evaluate a model on public video benchmarks; list, items, score, prepare, export, show, diff",
     "ask": "ask a model one question about a video or an image",
     "export": "write the model of a checkpoint as a folder of its own",
     "report": "write the HTML report of a run",
