@@ -23,7 +23,7 @@ ADAPTERS = "adapters.safetensors"
 MARK = ".lora_"
 """Part of the name of every adapter weight, and of no other."""
 SEED = 0
-"""Of fresh adapters, which are the same in every run."""
+"""Seed of fresh adapters, which are therefore the same in every run."""
 
 
 def add_adapters(model: Any, config: LoraConfig) -> None:

@@ -1,4 +1,4 @@
-"""Where a run keeps what it tells about itself, and how those files begin."""
+"""The folder of a run: names of its files, who may write them, and the records written at the start."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _now() -> str:
 
 
 def run_facts() -> dict[str, str]:
-    """What a reader needs to make the run again: command, commit, versions, machine, start (UTC)."""
+    """The facts that a reader needs to make the run again: command, commit, versions, machine, start (UTC)."""
     return {
         "command": _command(),
         "started": _now(),

@@ -1,4 +1,4 @@
-"""What a run tells whoever watches it."""
+"""The progress display of a run."""
 
 from __future__ import annotations
 

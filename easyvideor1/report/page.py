@@ -64,7 +64,7 @@ class Lines:
     prefix: str = ""
     is_share: bool = False
     least_lines: int = 1
-    """With fewer lines there is no chart: a single source has the accuracy of all."""
+    """The chart is left out with fewer lines than this: the accuracy of a single source is the accuracy of all."""
 
 
 MAIN_CHARTS = (
@@ -108,7 +108,7 @@ MAIN_CHARTS = (
     ),
     Lines(
         title="Offline trajectories",
-        note="mean over those that were mixed in, and over their tokens",
+        note="mean over the offline trajectories of a step, and over their tokens",
         names={"reward/offline_mean": "reward", "loss/policy_offline": "loss"},
     ),
     Lines(
@@ -295,7 +295,7 @@ def _text(path: Path) -> str:
 
 
 def _bad_samples(folder: RunFolder) -> list[str]:
-    """What was skipped and why, each sample once: a resumed run meets its bad samples again."""
+    """The samples that were skipped, with the reason, each once: a resumed run meets its bad samples again."""
     if not folder.bad_samples.exists():
         return []
     records = read_objects(folder.bad_samples)

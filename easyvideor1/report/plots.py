@@ -19,7 +19,7 @@ WIDTH, HEIGHT = 380, 190
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 24
 NUM_COLOURS = 8
 MAX_POINTS = 120
-"""More steps than this are drawn as means of equal stretches."""
+"""Most points of a line; more steps are shown as means of equal stretches."""
 
 
 def colour(index: int) -> str:

@@ -201,7 +201,7 @@ SPEEDS = (("rollout/tokens_per_s", "tokens/s sampled"), ("update/tokens_per_s", 
 
 
 def step_line(pace: Pace, values: Mapping[str, float], *, note: str = "") -> str:
-    """All that one step has to say in one line; what a step did not measure is left out."""
+    """The metrics of one step in one line; a metric that the step did not measure is left out."""
     words = [f"step {pace.done_steps}/{pace.total_steps}"]
     for label, name in (("reward", "reward/mean"), ("accuracy", "reward/accuracy_frac")):
         if name in values:

@@ -1,4 +1,4 @@
-"""One sample as the model sees it: what `easyvideor1 explain` writes."""
+"""`easyvideor1 explain`: one sample as the model sees it, written to a folder."""
 
 from __future__ import annotations
 

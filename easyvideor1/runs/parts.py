@@ -22,7 +22,7 @@ from easyvideor1.video.pool import DecodePool
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Parts:
-    """What makes samples into prompts with pixels, and what scores responses to them."""
+    """The objects that make prompts with pixels out of samples and score responses to them."""
 
     encoder: Encoder
     prepare: Preparer

@@ -1,4 +1,4 @@
-"""What may change when a run goes on: what decides its numbers stays, the rest is free."""
+"""Which keys may change when a run is resumed: values that decide its results may not, all others may."""
 
 from __future__ import annotations
 

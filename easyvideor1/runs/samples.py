@@ -29,8 +29,8 @@ def load_samples(
     """The usable training samples of a run and its validation questions, if it has any; nothing is decoded.
 
     Args:
-        on_bad: is told what is wrong with each row that cannot be used; None: the first is raised.
-        check: is given what was found in training and validation data, and may refuse it.
+        on_bad: called with the error of each row that cannot be used; None: the first is raised.
+        check: called with the checked training and validation data, which it may refuse.
 
     Raises:
         DataError: see `on_bad`; no sample is left; or validation shares questions or media with training, where the
@@ -115,7 +115,7 @@ def _usable(data: CheckedData, *, on_bad: OnBad | None) -> Samples:
 
 
 def _with_way_out(error: DataError, data: CheckedData, *, num_bad: int) -> DataError:
-    """The error with what to do if the row cannot be mended."""
+    """The error, with the remedy for a row that cannot be corrected."""
     names = " ".join(file.source.path for file in data.files)
     count = f"it and {num_bad - 1} more rows" if num_bad > 1 else "it"
     way_out = f"to go on without {count}: `easyvideor1 data clean {names} --out GOOD.jsonl`, or data.on_bad_sample=skip"

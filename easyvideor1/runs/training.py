@@ -49,10 +49,10 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRun:
-    """Where a run ended."""
+    """The state in which a run ended."""
 
     out: Path
-    """Its folder: metrics.jsonl, validation.jsonl, rollouts/, checkpoints/, report.html."""
+    """Folder of the run: metrics.jsonl, validation.jsonl, rollouts/, checkpoints/, report.html."""
     step: int
     """Finished steps."""
     best_accuracy_frac: float | None
@@ -230,13 +230,13 @@ def in_turns(parts: Sequence[Sequence[Item]], *, num_each: int) -> list[Item]:
 def judged_within(
     answers: Iterable[ScoredResponse], config: RunConfig, *, num_questions: int, beat: Callable[[str], object]
 ) -> Iterator[ScoredResponse]:
-    """The answers of a validation, as long as few enough of them cannot be judged.
+    """The answers of a validation, as long as few enough of them cannot be scored.
 
     Args:
         beat: is told of each answer.
 
     Raises:
-        RunError: more than reward.max_unscored_frac of all answers were asked for and could not be judged.
+        RunError: more than reward.max_unscored_frac of all answers were asked for and could not be scored.
     """
     limit = config.reward.max_unscored_frac
     total = num_questions * (1 + config.train.validation_samples)

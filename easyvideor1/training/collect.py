@@ -57,7 +57,7 @@ class Candidate:
     usable: Usable
     group: Group
     greedy_score: Score | None
-    """Of one more, greedy, response that does not train; for algorithms that compare with it."""
+    """Score of one more response, greedy, that does not train; for algorithms that compare with it."""
 
     @property
     def example(self) -> Example:
@@ -67,7 +67,7 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Collected:
-    """What a step trains on."""
+    """The scored groups of a step."""
 
     candidates: list[Candidate]
     sampled: list[Group]
@@ -110,10 +110,10 @@ class Collector:
         """
         Args:
             samples: the training samples, all checked.
-            offline: trajectories to mix in; needed where `offline.enable` is set.
-            note_bad: is told every sample that was skipped, on every rank.
-            share: what of a step is this rank's.
-            beat: is told of all progress, with what comes next.
+            offline: trajectories to put into groups; needed where `offline.enable` is set.
+            note_bad: called with every sample that was skipped, on every rank.
+            share: the part of a step that this rank makes.
+            beat: called after every piece of work, with the name of the next one.
         """
         assert offline is not None or not algorithm.needs_offline, "this algorithm learns from offline trajectories"
         if offline is not None and not algorithm.needs_policy_rollouts:
@@ -289,7 +289,7 @@ class Collector:
         sampled = {place: found.get((place, False), empty) for place in usable}
         groups = [_group(usable[place].prompt, scored) for place, scored in sampled.items()]
         with self._watch.part("reward"):
-            groups = self._mixed(groups, list(trajectories.values()))
+            groups = self._with_trajectories(groups, list(trajectories.values()))
         return {
             place: _Made(
                 rollouts=group.rollouts,
@@ -328,7 +328,7 @@ class Collector:
     def _greedy_sampling(self) -> Sampling:
         return Sampling(temperature=0.0, max_response_tokens=self._config.rollout.max_response_tokens)
 
-    def _mixed(self, groups: Sequence[Group], trajectories: Sequence[Rollout | None]) -> list[Group]:
+    def _with_trajectories(self, groups: Sequence[Group], trajectories: Sequence[Rollout | None]) -> list[Group]:
         """Offline trajectories in the last place of the groups that take one, scored by the same rewards."""
         offline = self._config.offline
         taken = {
@@ -338,20 +338,20 @@ class Collector:
         }
         items = [(groups[place].prompt.sample, item.text, len(item.token_ids)) for place, item in taken.items()]
         scores = self._score(items) if items else []
-        mixed = list(groups)
+        changed = list(groups)
         for (place, trajectory), score in zip(taken.items(), scores, strict=True):
-            mixed[place] = with_offline(groups[place], trajectory=trajectory, score=score, n=self._n)
-        return mixed
+            changed[place] = with_offline(groups[place], trajectory=trajectory, score=score, n=self._n)
+        return changed
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Made:
-    """What a rank made of a prompt."""
+    """The rollouts of a prompt with their scores, made by one rank."""
 
     rollouts: tuple[Rollout, ...]
     scores: tuple[Score, ...]
     sampled_scores: tuple[Score, ...]
-    """Of the policy's rollouts, before an offline trajectory took the place of one."""
+    """Scores of the policy's rollouts, before an offline trajectory took the place of one."""
     greedy_score: Score | None
 
 
@@ -369,7 +369,7 @@ def _unreadable(usable: Usable) -> DataError | None:
 
 
 def _check_unscored(made: Sequence[_Made], candidates: Sequence[Candidate], *, limit: float, step: int) -> None:
-    """Stop where too many rollouts could not be judged: a reward that fails must not look like a bad policy."""
+    """Stop where too many rollouts could not be scored: a reward that fails must not look like a bad policy."""
     scores = [
         (candidate.group.prompt.sample.id, score)
         for item, candidate in zip(made, candidates, strict=True)

@@ -79,11 +79,11 @@ class Trainer:
             samples: the training samples, all checked.
             policy: with the weights of `resume_from`.
             evaluate: None: no validation.
-            offline: trajectories to mix into the groups.
+            offline: trajectories to put into the groups.
             resume_from: checkpoint to go on from, checked; None: the run begins.
-            is_asked_to_end: is asked after every step; where it says so, the run is saved and left.
-            beat: is told of all progress, with what comes next.
-            before_scoring: is called before the responses of each step and each validation are scored.
+            is_asked_to_end: asked after every step; True: the run is saved and ended.
+            beat: called after every piece of work, with the name of the next one.
+            before_scoring: called before the responses of each step and each validation are scored.
         """
         self._config, self._algorithm = config, algorithm
         self._engine, self._policy = engine, policy

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 from support.made_run import TYPES, made_answer, made_clip, made_group, made_run, made_sample, made_score
+from support.values import present
 
 from easyvideor1.cli import main
 from easyvideor1.config import RunConfig
@@ -140,7 +141,7 @@ def test_the_page_needs_nothing_from_outside(run, page):
 
 def test_the_scripts_hash_is_the_one_the_page_allows(run):
     text = run.report.read_text()
-    script = re.search(r"<script>(.*?)</script>", text, re.DOTALL).group(1)
+    script = present(re.search(r"<script>(.*?)</script>", text, re.DOTALL)).group(1)
     assert f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" in text
 
 

@@ -95,6 +95,7 @@ def test_a_terminal_gets_a_panel_with_all_of_it():
 
 def test_numbers_that_are_not_finite_are_shown_and_break_nothing():
     with open_progress(title="x", total_steps=2, console=terminal()) as progress:
+        assert isinstance(progress, LiveProgress)
         progress.step(1, {"reward/mean": float("nan"), "reward/accuracy_frac": 0.5})
         progress.step(2, {"reward/mean": 0.25})
         assert not progress._guard.is_broken
