@@ -1,5 +1,8 @@
 import sys
 
-from easyvideor1.cli import main
+from easyvideor1.cli.interrupts import ends_at_once
 
-sys.exit(main())
+if __name__ == "__main__":
+    with ends_at_once():
+        from easyvideor1.cli import main
+    sys.exit(main())

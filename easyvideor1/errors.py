@@ -67,3 +67,11 @@ class MismatchError(DataError):
 
 class RunError(EasyVideoError):
     """A run cannot go on: too many bad samples, a non-finite loss, a dead worker."""
+
+
+class Ended(KeyboardInterrupt):
+    """A signal ended the run; the text says what became of it. No Exception, like the interrupt by Ctrl-C."""
+
+    def __init__(self, signal_number: int, text: str) -> None:
+        super().__init__(text)
+        self.exit_code = 128 + signal_number

@@ -17,6 +17,10 @@ EXTRAS = {
     "vllm": "vllm",
     "pyarrow": "tables",
     "openpyxl": "tables",
+    "tensorboard": "tensorboard",
+    "wandb": "wandb",
+    "trackio": "trackio",
+    "swanlab": "swanlab",
 }
 """Package -> the extra of this one that brings it."""
 

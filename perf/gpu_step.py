@@ -29,7 +29,7 @@ from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 from easyvideor1.algo.algorithms import ALGORITHMS
 from easyvideor1.algo.credit import normalizer, with_credit
 from easyvideor1.config import OptimizerConfig
-from easyvideor1.training import checkpoint, shared_prefix
+from easyvideor1.training import checkpoint, shared_prefix, shelf
 from easyvideor1.training.attention import pack_attention
 from easyvideor1.training.checkpoint import RunState
 from easyvideor1.training.layout import GroupLayout, PackLayout
@@ -219,11 +219,13 @@ def resumes(update: Update, again: Callable[[], Any]) -> bool:
     policy = update.policy
     state = RunState(step=1, cursor=0, validated_step=-1)
     with tempfile.TemporaryDirectory() as folder:
-        saved = checkpoint.save(
-            Path(folder), model=policy.model, masters=policy.masters, optimizer=policy.optimizer, state=state, keep=1
+        checkpoint.Saver(Path(folder), keep=1).save(
+            model=policy.model, masters=policy.masters, optimizer=policy.optimizer, state=state
         )
+        saved = shelf.list_checkpoints(Path(folder))[-1]
         model = again()
-        checkpoint.load_weights(saved, model=model)
+        stored = type(model).from_pretrained(saved / "model", dtype=model.dtype, local_files_only=True)
+        model.load_state_dict(stored.state_dict())
         other = Policy(model, algorithm=ALGORITHM, optimizer=OptimizerConfig(), total_steps=1, temperature=1.0)
         checkpoint.load_optimizer(saved, masters=other.masters, optimizer=other.optimizer)
     weights = zip(policy.model.parameters(), model.parameters(), strict=True)

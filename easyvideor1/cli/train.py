@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 import easyvideor1
+from easyvideor1.cli.interrupts import ends_at_once
 from easyvideor1.cli.settings import only_settings
 
 EXAMPLES = ("easyvideor1 train demo-run/config.yaml out=another-run train.steps=1",)
@@ -22,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     only_settings(args.words)
-    done = easyvideor1.train(easyvideor1.load_config(args.recipe, args.words))
+    with ends_at_once():
+        train = easyvideor1.train  # imports torch
+    done = train(easyvideor1.load_config(args.recipe, args.words))
     if done.is_first:
         print(f"report: {done.out / 'report.html'}")
     return 0

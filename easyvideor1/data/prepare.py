@@ -20,7 +20,7 @@ Planner = Callable[[Media, FrameSpec, VisionSpec], MediaPlan]
 
 
 class ClipSource(Protocol):
-    """Where frames come from: the frame cache, or a stand-in in tests."""
+    """The source of frames: the frame cache, or a stand-in in tests."""
 
     def load(self, plan: MediaPlan) -> Clip: ...
 
@@ -47,6 +47,8 @@ class Preparer:
         self._specs = {"video": video, "image": image}
         self._thinking, self._templates = thinking, templates
         self._max_prompt_tokens = max_prompt_tokens
+        self.check_plan: Callable[[MediaPlan], object] = lambda plan: None
+        """Sees every plan, and may refuse it."""
         self._dtype = dtype
 
     def prompt(self, sample: Sample) -> Prompt:
@@ -56,6 +58,8 @@ class Preparer:
             DataError: unreadable media, tags that do not match them, or a prompt over the limit.
         """
         plans = [self._plan(media, self._specs[media.kind], self.encoder.vision) for media in sample.media]
+        for plan in plans:
+            self.check_plan(plan)
         text = instruction(sample, thinking=self._thinking, templates=self._templates)
         prompt = self.encoder.encode(sample, plans, text)
         if len(prompt) > self._max_prompt_tokens:

@@ -21,20 +21,22 @@ from easyvideor1.types import Media, Sample
 
 About = Literal["row", "media", "gold", "length"]
 CHUNK_ROWS = 250
+CHUNK_BYTES = 8 << 20
+"""Rows may hold whole pictures."""
 PARALLEL_ROWS = 4000
-"""From so many on, rows are worked on in processes, which take a second to start."""
+"""With this many rows or more, rows are checked in several processes, which take a second to start."""
 NFC_GROWTH = 3
 """A tokenizer may normalize (NFC), which makes text at most three times as long in UTF-8 (Unicode UAX 15)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What makes a row unusable."""
+    """The reason why a row is unusable."""
 
     about: About
     problem: str
     where: str
-    """Where it is, if that is not the row: a medium."""
+    """The place of the problem where that is not the row itself: a medium."""
     field: str
     remedy: str
 
@@ -59,7 +61,7 @@ class Columns:
     problem_types: list[str] = field(default_factory=list)
     modalities: list[str] = field(default_factory=list)
     text_bytes: list[int] = field(default_factory=list)
-    """Most bytes of what is said in a prompt, that is of its tokens where they are made of bytes."""
+    """Bytes of the texts in a prompt: an upper bound of its text tokens where tokens are made of bytes."""
     questions: list[int] = field(default_factory=list)
     """Hash of what is asked about what: problem, options and media."""
     golds: list[int] = field(default_factory=list)
@@ -104,17 +106,23 @@ class Columns:
 class Chunk:
     """Some rows of a source, as they stand in its file."""
 
-    number: int
+    start: int
+    """Where its first row stands among the places that are worked on."""
     source: SourceConfig
     rows: tuple[tuple[str, bytes | DataError], ...]
     """(where, content) of each; instead of the content how a list breaks off."""
 
 
 def chunks_of(source: SourceConfig, rows: RowFile, places: Sequence[int]) -> Iterator[Chunk]:
-    """The rows at some places in pieces of work of CHUNK_ROWS, read when a piece is asked for."""
-    for number, start in enumerate(range(0, len(places), CHUNK_ROWS)):
-        piece = places[start : start + CHUNK_ROWS]
-        yield Chunk(number, source, tuple((rows.where(place), rows.content(place)) for place in piece))
+    """The rows at some places in pieces of work of CHUNK_ROWS rows or about CHUNK_BYTES, read when one is asked for."""
+    start = 0
+    while start < len(places):
+        end, num_bytes = start, 0
+        while end < min(start + CHUNK_ROWS, len(places)) and num_bytes < CHUNK_BYTES:
+            num_bytes += rows.num_bytes(places[end])
+            end += 1
+        yield Chunk(start, source, tuple((rows.where(place), rows.content(place)) for place in places[start:end]))
+        start = end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +130,7 @@ class CheckRows:
     """Parses rows, renders their prompts and reads their gold answers; picklable, to run in worker processes."""
 
     check_gold: Callable[[Sample], object]
-    """Raises DataError where a sample cannot be scored."""
+    """Reads the gold answer of a sample; raises DataError where the sample cannot be scored."""
     thinking: bool
     templates: str | None
 

@@ -27,7 +27,7 @@ from easyvideor1.errors import DataError
 BOM = b"\xef\xbb\xbf"
 GZIP = b"\x1f\x8b"
 COPY_BYTES = 1 << 20
-MEND = "mend the line; `easyvideor1 data clean` writes the rows that can be used"
+REMEDY = "correct the line; `easyvideor1 data clean` writes the rows that can be used"
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
@@ -76,6 +76,10 @@ class RowFile:
         if self._broken is not None and place == len(self) - 1:
             return str(self.path)
         return f"{self.path}[{self._lines[place]}]" if self._is_list else f"{self.path}:{self._lines[place]}"
+
+    def num_bytes(self, place: int) -> int:
+        """Size of a row."""
+        return self._lengths[place]
 
     def content(self, place: int) -> bytes | DataError:
         """The bytes of a row, or how the list breaks off there.
@@ -257,12 +261,12 @@ def _not_utf8(content: bytes, start: int, *, where: str) -> DataError:
 def broken_json(error: ValueError | RecursionError, *, where: str) -> DataError:
     """What the decoder found wrong, in words."""
     if isinstance(error, RecursionError):
-        return DataError("broken JSON: nested too deeply", where=where, remedy=MEND)
+        return DataError("broken JSON: nested too deeply", where=where, remedy=REMEDY)
     if not isinstance(error, json.JSONDecodeError):
-        return DataError("broken JSON: a number of thousands of digits", where=where, remedy=MEND)
+        return DataError("broken JSON: a number of thousands of digits", where=where, remedy=REMEDY)
     line = f"line {error.lineno}, " if error.lineno > 1 else ""
     rest = error.doc[error.pos :].lstrip()
-    remedy = MEND
+    remedy = REMEDY
     if error.msg == "Extra data" and rest.startswith("{"):
         remedy = "two rows on one line: begin a new line for each"
     elif rest.startswith("'") and "property name" in error.msg:

@@ -26,7 +26,7 @@ def validate(
     A question is prepared when the engine has room for it, so only the pixels of those under way are in memory.
 
     Args:
-        on_bad: is told what is wrong with a question that cannot be asked, whose responses are then unscored and stay
+        on_bad: called with the error of a question that cannot be asked, whose responses are then unscored and stay
             in every denominator; None: the error is raised.
         num_samples: further responses per question at temperature 1, beside the greedy one.
 
@@ -80,7 +80,7 @@ def _responses(
     if isinstance(answers, DataError):
         unscored = Score.unscored(str(answers))
         for index in (None, *range(1, num_samples + 1)):
-            yield ScoredResponse(sample=question, index=index, response="", score=unscored)
+            yield ScoredResponse(sample=question, index=index, response="", score=unscored, is_asked=False)
         return
     pairs = [pair for way in sorted(answers) for pair in zip(answers[way].rollouts, answers[way].scores, strict=True)]
     for number, (rollout, score) in enumerate(pairs):

@@ -17,13 +17,13 @@ from easyvideor1.jobs.worker import START_UP_S, Item, NeedsWarmUp, Notice, Resul
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome(Generic[Item, Result]):
-    """What became of one item: a result or an error."""
+    """The outcome of one item: a result or an error."""
 
     item: Item
     result: Result | None
     error: EasyVideoError | None
     wall_s: float
-    """From when a process picked it up."""
+    """Wall time in seconds from the moment a process picked the item up."""
 
 
 class Pool(Generic[Item, Result]):
@@ -142,7 +142,7 @@ class Pool(Generic[Item, Result]):
         wait for imports."""
         is_used_up = self._recycle_after is not None and worker.num_done >= self._recycle_after
         # One that is still busy was left by an interrupt or an error: its reply must not answer the next item.
-        if worker.is_alive and not worker.is_busy and not is_used_up:
+        if worker.is_alive and not worker.is_busy and not worker.is_spent and not is_used_up:
             self._places.put(worker)
             return
         worker.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
@@ -12,7 +13,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from easyvideor1.errors import EasyVideoError, JobError, JobOutOfMemory, RunError
-from easyvideor1.jobs.worker import NeedsWarmUp, Notice, Reply
+from easyvideor1.jobs.worker import SHOW_STACKS, NeedsWarmUp, Notice, Reply
 
 SHOWN_CHARS = 500
 
@@ -21,6 +22,7 @@ def main() -> None:
     """Serve until the parent closes the connection or is gone."""
     connection, lifeline = Connection(int(sys.argv[1])), int(sys.argv[2])
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
+    faulthandler.register(SHOW_STACKS, all_threads=True)  # asked for where a run does not move any more
     os.dup2(2, 1)  # what a function prints belongs to the log, not between the caller's results
     search_path, memory_bytes = connection.recv()
     sys.path[:] = search_path
@@ -56,7 +58,7 @@ def _serve_one(connection: Connection, function: Callable[[Any], Any], warm_up: 
     except EasyVideoError as error:
         reply = Reply(None, error)
     except MemoryError:
-        reply = Reply(None, JobOutOfMemory("not enough memory for it in its process"))
+        reply = Reply(None, JobOutOfMemory("not enough memory for it in its process"), is_last=True)
     except Exception as error:  # noqa: BLE001 - whatever one item provokes must not stop the others; it is reported
         reply = Reply(None, JobError(f"unexpected {_told(error)}"))
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -64,7 +66,7 @@ def _serve_one(connection: Connection, function: Callable[[Any], Any], warm_up: 
         connection.send(reply)
     except BrokenPipeError:
         return False
-    return True
+    return not reply.is_last
 
 
 def _no_warm_up(item: object) -> None:

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -19,10 +20,12 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from easyvideor1.errors import EasyVideoError, JobDied, JobTimeout, RunError
+from easyvideor1.jobs.output import passed_on
 
 KILL_WAIT_S = 5.0
+SHOW_STACKS = getattr(signal, "SIGUSR1", signal.SIGTERM)
 START_UP_S = 600.0
-"""Time a process has to start and to warm up; an item's own deadline runs from when it is picked up."""
+"""Seconds that a process has to start and to warm up; an item's own deadline runs from when it is picked up."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -41,7 +44,7 @@ class NeedsWarmUp(Protocol[Warmed]):
 
 
 class Notice(Enum):
-    """What a worker says beside its replies."""
+    """A message of a worker beside its replies."""
 
     READY = "ready"
     """The function is imported."""
@@ -51,10 +54,24 @@ class Notice(Enum):
 
 @dataclass(frozen=True)
 class Reply(Generic[Result]):
-    """What a worker sends back for an item."""
+    """The reply of a worker to an item."""
 
     value: Result
     error: EasyVideoError | None = None
+    is_last: bool = False
+    """The process ends now."""
+
+
+_WORKERS: weakref.WeakSet[Worker] = weakref.WeakSet()
+"""All workers of this process."""
+
+
+def show_stacks() -> None:
+    """Let all worker processes write the stacks of their threads to standard error."""
+    for worker in list(_WORKERS):
+        if worker.is_alive and worker.is_ready:  # before that it would die of the signal
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker.pid, SHOW_STACKS)
 
 
 class Worker(Generic[Item, Result]):
@@ -73,19 +90,25 @@ class Worker(Generic[Item, Result]):
             raise ValueError(f"{function!r} stands in the main module, which a worker does not import")
         self.connection, theirs = Pipe()
         lifeline, self._lifeline = os.pipe()  # closed by the kernel when this process ends, however it ends
+        output = passed_on()
         self._process = subprocess.Popen(
             # -P: the package of this process, not one that happens to lie in the working folder.
             [sys.executable, "-P", "-m", "easyvideor1.jobs.serve", str(theirs.fileno()), str(lifeline)],
             stdin=subprocess.DEVNULL,
+            stderr=output,
             env=_environment(threads),
             pass_fds=(theirs.fileno(), lifeline),
             start_new_session=True,  # Ctrl-C is for the parent to decide on, and a kill reaches grandchildren too
         )
         theirs.close()
         os.close(lifeline)
+        os.close(output)
+        _WORKERS.add(self)
         self.is_ready = False
         self.is_busy = False
         """Between an item and its reply."""
+        self.is_spent = False
+        """It has served its last item: what it keeps in memory leaves no room for another."""
         self.num_done = 0
         self._send((sys.path, memory_bytes))
         self._send(function)
@@ -127,6 +150,7 @@ class Worker(Generic[Item, Result]):
             return message
         self.is_busy = False
         self.num_done += 1
+        self.is_spent = message.is_last
         if message.error is not None:
             raise message.error
         return message
@@ -172,7 +196,7 @@ def too_late(deadline_s: float) -> JobTimeout:
 
 
 def _environment(threads: int) -> dict[str, str]:
-    """That of this process, with the package importable and compiled loops on as many cores as they may use."""
+    """The environment of this process, with the package importable and compiled loops on that many cores."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
     search_path = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     return (

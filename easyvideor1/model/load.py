@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForImageTextToText, PreTrainedModel
@@ -12,21 +14,26 @@ from easyvideor1.model import lora
 from easyvideor1.model.families import vision_tower
 
 
-def load_model(config: ModelConfig) -> PreTrainedModel:
+def load_model(config: ModelConfig, *, weights: Path | None = None) -> PreTrainedModel:
     """The model in a folder of Transformers' layout, prepared as configured.
+
+    Args:
+        weights: folder of a model of the same shape whose weights to take, such as that of a checkpoint; None: those
+            of `config.path`.
 
     Raises:
         UsageError: its configuration or weights cannot be read.
     """
     try:
         model = AutoModelForImageTextToText.from_pretrained(
-            config.path, dtype=getattr(torch, config.dtype), local_files_only=True
+            weights or config.path, dtype=getattr(torch, config.dtype), local_files_only=True
         )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         lines = str(error).strip().splitlines()
+        told = lines[0] if lines else type(error).__name__
         raise UsageError(
-            f"model.path={config.path}: the model cannot be read: {lines[0] if lines else type(error).__name__} "
-            "(is the folder complete, and of a supported family?)"
+            f"model.path={weights or config.path}: the model cannot be read: {told} (is the folder complete, "
+            "and of a supported family?)"
         ) from error
     return prepared(model, config)
 

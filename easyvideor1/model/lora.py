@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from easyvideor1.config import LoraConfig
 from easyvideor1.errors import UsageError
@@ -23,7 +23,7 @@ ADAPTERS = "adapters.safetensors"
 MARK = ".lora_"
 """Part of the name of every adapter weight, and of no other."""
 SEED = 0
-"""Of fresh adapters, which are the same in every run."""
+"""Seed of fresh adapters, which are therefore the same in every run."""
 
 
 def add_adapters(model: Any, config: LoraConfig) -> None:
@@ -65,15 +65,15 @@ def adapters_off(model: Any) -> Iterator[None]:
             layer.enable_adapters(True)
 
 
-def save_adapters(model: Any, folder: Path) -> None:
-    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items() if MARK in name}
-    save_file(tensors, folder / ADAPTERS)
+def adapters(model: Any) -> dict[str, torch.Tensor]:
+    """The weights of the adapters by name."""
+    return {name: tensor for name, tensor in model.state_dict().items() if MARK in name}
 
 
 def load_adapters(model: Any, folder: Path) -> None:
     """Put stored adapter weights into a model that has adapters of the same shape."""
     stored = load_file(folder / ADAPTERS)
-    own = {name: tensor for name, tensor in model.state_dict().items() if MARK in name}
+    own = adapters(model)
     if own.keys() != stored.keys():
         raise UsageError(f"{folder}: its adapters are not those of model.lora; give the rank and targets of that run")
     with torch.no_grad():
@@ -88,6 +88,8 @@ def merge_adapters(model: Any) -> None:
             module.merge()
             parent, _, child = name.rpartition(".")
             setattr(model.get_submodule(parent), child, module.get_base_layer())
+    if hasattr(model, "peft_config"):  # peft's note that there are adapters
+        del model.peft_config
 
 
 def _language_targets(model: Any, config: LoraConfig) -> list[str]:

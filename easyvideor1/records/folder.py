@@ -1,12 +1,14 @@
-"""Where a run keeps what it tells about itself, and how those files begin."""
+"""The folder of a run: names of its files, who may write them, and the records written at the start."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import json
+import logging
 import os
 import platform
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -29,6 +31,10 @@ REPORT_MARK = b"easyvideor1 report</title>"
 REPORT_HEAD_BYTES = 4096
 
 
+RESERVE_BYTES = 64 << 10
+log = logging.getLogger(__name__)
+
+
 class RunFolder:
     """Names of the files in the folder of a run, and who may write them."""
 
@@ -45,10 +51,19 @@ class RunFolder:
         self.checkpoints = self.path / "checkpoints"
         self.log = self.path / "log.txt"
         self.lock = self.path / ".lock"
+        self.data = self.path / "data.safetensors"
+        """What the rows and media of the run were."""
+        self.stalled = self.path / "stalled.txt"
+        self.reserve = self.path / ".reserve"
+        """Room for `stopped` on a full disk."""
 
     def log_of(self, rank: int) -> Path:
         """The log of a rank; the first writes the one that people read."""
         return self.path / f"log.{rank}.txt" if rank else self.log
+
+    def stalled_of(self, rank: int) -> Path:
+        """Where a process of the run writes its stacks if it does not move any more."""
+        return self.stalled if rank == 0 else self.path / f"stalled-{rank}.txt"
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
@@ -58,8 +73,10 @@ class RunFolder:
             UsageError: it holds something else, another process writes to it, or it cannot be written.
         """
         with ExitStack() as stack:
+            was_there = True
             try:
                 self._check_is_free()
+                was_there = self.path.exists()
                 self.path.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(held(self.lock, holder=_this_process()))
                 if not self.facts.exists():
@@ -70,6 +87,8 @@ class RunFolder:
                     "another `out`"
                 ) from None
             except OSError as error:
+                if not was_there:  # a folder that could not even say what it is
+                    shutil.rmtree(self.path, ignore_errors=True)
                 raise UsageError(f"{self.path}: cannot write the folder of the run: {reason(error)}") from None
             yield
 
@@ -127,10 +146,22 @@ class RunFolder:
         """Write the resolved configuration, and the command, commit and versions that use it."""
         self.config.write_text(yaml.safe_dump(to_tree(config), sort_keys=False, allow_unicode=True), encoding="utf-8")
         self._write_facts()
+        self.reserve.write_bytes(bytes(RESERVE_BYTES))
         self.stopped.unlink(missing_ok=True)
+        self.stalled.unlink(missing_ok=True)
 
     def note_stopped(self, reason: str) -> None:
         """Keep why the run ended before its last step; the next start forgets it."""
+        try:
+            self._write_stopped(reason)
+        except OSError:  # the disk may be full: there is room for this
+            self.reserve.unlink(missing_ok=True)
+            try:
+                self._write_stopped(reason)
+            except OSError as error:
+                log.warning("%s: cannot be written: %s", self.stopped, error.strerror)
+
+    def _write_stopped(self, reason: str) -> None:
         self.stopped.write_text(reason + "\n", encoding="utf-8", errors="backslashreplace")
 
 
@@ -143,7 +174,7 @@ def _now() -> str:
 
 
 def run_facts() -> dict[str, str]:
-    """What a reader needs to make the run again: command, commit, versions, machine, start (UTC)."""
+    """The facts that a reader needs to make the run again: command, commit, versions, machine, start (UTC)."""
     return {
         "command": _command(),
         "started": _now(),

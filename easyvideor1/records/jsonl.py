@@ -24,16 +24,21 @@ class Lines:
         self._open()
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write one record; NaN and infinity, which JSON does not know, become null."""
-        self._file.write(_line(record))
-        self._file.flush()
+        """Write one record; NaN and infinity, which JSON does not know, become null.
+
+        Raises:
+            OSError: it cannot be written; what was written of it is cut off when the file is opened again.
+        """
+        # A lone surrogate becomes its escape, which is how JSON spells it.
+        rest = memoryview(_line(record).encode(errors="backslashreplace"))
+        while rest:
+            rest = rest[self._file.write(rest) :]
 
     def close(self) -> None:
         self._file.close()
 
     def _open(self) -> None:
-        # A lone surrogate becomes its escape, which is how JSON spells it.
-        self._file = self.path.open("a", encoding="utf-8", errors="backslashreplace", newline="\n")
+        self._file = self.path.open("ab", buffering=0)
 
 
 class StepLines(Lines):

@@ -1,4 +1,4 @@
-"""Sums with their counts: what the groups of a step and the responses of a validation come to."""
+"""Sums with their counts over the groups of a step and the responses of a validation."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def merged(tallies: Iterable[Tally]) -> Tally:
 
 
 def group_tally(groups: Sequence[Group]) -> Tally:
-    """What the scored groups of a step say about the policy.
+    """Means over the scored groups of a step.
 
     Means of rewards are over scored responses of the policy (offline ones say nothing about it); the unscored share
     stands beside them. A group "without signal" has equal rewards throughout, so it moves nothing.
@@ -104,3 +104,9 @@ def response_tally(responses: Sequence[ScoredResponse]) -> Tally:
         tally.add(f"validation/{way}_format_frac", total=scored.score.parts.get("format", 0.0))
         tally.add("validation/unscored_frac", total=float(not scored.score.is_scored))
     return tally
+
+
+def unjudged_frac(responses: Sequence[ScoredResponse]) -> float:
+    """Share of the greedy responses that nobody could judge; their accuracy could be this much higher."""
+    greedy = [scored for scored in responses if scored.index is None]
+    return sum(scored.is_asked and not scored.score.is_scored for scored in greedy) / max(1, len(greedy))

@@ -1,4 +1,4 @@
-"""Files of the user's with rewards in them: imported once, checked when they are named, and blamed by line."""
+"""Files with rewards of the user: each is imported once and checked when it is named; errors name file and line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def load_function(place: str) -> Callable:
     if not colon or not path.endswith(".py") or not name.isidentifier():
         raise UsageError(f"'{place}' does not name a function; write path/to/file.py:function")
     if not Path(path).is_file():
-        raise UsageError(f"{path}: the file of the function '{name}' does not exist; mend the path")
+        raise UsageError(f"{path}: the file of the function '{name}' does not exist; correct the path")
     module = _imported(Path(path))
     function = getattr(module, name, None)
     if function is None:
@@ -62,7 +62,7 @@ def require_signature(function: Callable, where: str) -> None:
 
 
 def call(function: Callable[[Sample, str], Any], sample: Sample, text: str) -> Any:
-    """What a function of the user's returns; what it raises comes as a JobError with the line that raised it."""
+    """The result of a function of the user; an exception comes as a JobError with the line that raised it."""
     try:
         return function(sample, text)
     except (EasyVideoError, MemoryError):
@@ -98,9 +98,9 @@ def _import(path: Path) -> ModuleType:
         del sys.modules[name]
         if isinstance(error, UsageError):
             raise
-        # Whatever the user's file does wrong at import, the remedy is the same: mend the file.
+        # Whatever the user's file does wrong at import, the remedy is the same: correct the file.
         raise UsageError(
-            f"{_import_failed_at(error, path)}: cannot be imported: {type(error).__name__}: {error}; mend the file"
+            f"{_import_failed_at(error, path)}: cannot be imported: {type(error).__name__}: {error}; correct the file"
         ) from error
     return module
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,18 +24,19 @@ MARGIN = 6
 """White pixels around the canvas, so that a full background has an edge."""
 COLOUR_SHARE, EDGE_SHARE = 0.6, 0.4
 BACKGROUND_SHARE = 0.8
-"""Of the colour share, for agreement on what stands out from the background."""
+"""Share of the colour score that goes to agreement on what stands out from the background."""
 MUCH_DRAWN_FRAC = 0.02
-"""From this share of the pixels on, objects count in full."""
+"""From this share of drawn pixels on, objects count in full."""
 BACKGROUND_FRAC = 0.1
 """Share of the pixels from which on the commonest colour is a background."""
 TEXT_SHARE = 0.25
-"""For the words of a drawing that has any: in pixels two words differ little, and some scripts have no letters here."""
+"""Share of the likeness for the words of a drawing that has any: in pixels two words differ little, and some scripts
+have no letters in this font."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Picture:
-    """What a drawing shows."""
+    """The pixels of a drawing, ready to compare."""
 
     pixels: np.ndarray
     """int16 [SIZE, SIZE, 3], 0 to 255, on white."""
@@ -44,7 +46,21 @@ class Picture:
     """int16 [3]: the colour of most pixels; white where no colour has a large share, as in a gradient."""
     words: tuple[str, ...]
 
-    @property
+    @functools.cached_property
+    def ink(self) -> float:
+        """What it puts on white paper."""
+        return _total(self.pixels - _WHITE)
+
+    @functools.cached_property
+    def background_ink(self) -> float:
+        """What it puts on paper of its background's colour."""
+        return _total(self.pixels - self.background)
+
+    @functools.cached_property
+    def edge_ink(self) -> float:
+        return _total(self.edges)
+
+    @functools.cached_property
     def drawn_frac(self) -> float:
         """Share of the pixels that are not background."""
         return float((self.pixels != self.background).any(axis=2).mean())
@@ -55,12 +71,17 @@ class Picture:
         return 1.0 - float(self.pixels.mean()) / 255
 
 
+_FAR = re.compile(r"(?<![\w.#])\d{5}|\d[eE]")
+_XMLNS = 'xmlns="http://www.w3.org/2000/svg"'
+
+
 def paint(drawing: Drawing) -> Picture:
     """The picture of a drawing, fitted into the square canvas; raises UnreadableSvgError where it cannot be drawn."""
-    source = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{SIZE}" height="{SIZE}" '
-        f'viewBox="0 0 {drawing.width:g} {drawing.height:g}">{drawing.source}</svg>'
-    )
+    source = drawing.source.replace("<svg", f"<svg {_XMLNS}", 1)
+    if drawing.width != drawing.height or _FAR.search(drawing.source):
+        # Into the middle of a square, with a canvas of its own, which keeps the renderer from places far away.
+        frame = f'width="{SIZE}" height="{SIZE}" viewBox="0 0 {drawing.width:g} {drawing.height:g}"'
+        source = f"<svg {_XMLNS} {frame}>{drawing.source}</svg>"
     try:
         png = resvg_py.svg_to_bytes(svg_string=source, width=SIZE, height=SIZE, background="#ffffff", **_fonts())
     except ValueError as error:
@@ -72,7 +93,7 @@ def paint(drawing: Drawing) -> Picture:
 
 
 def _edges(canvas: Image.Image) -> np.ndarray:
-    """Of a blurred picture, so that a shift by a pixel or two hardly matters."""
+    """Strength of the edges of a blurred picture, so that a shift by a pixel or two hardly matters."""
     framed = Image.new("L", (SIZE + 2 * MARGIN, SIZE + 2 * MARGIN), "white")
     edges = np.zeros((SIZE + 2 * MARGIN - 1,) * 2, dtype=np.int16)
     for band in canvas.split():
@@ -116,11 +137,11 @@ def likeness(picture: Picture, gold: Picture) -> float:
     share = BACKGROUND_SHARE * min(1.0, gold.drawn_frac / MUCH_DRAWN_FRAC)
     difference = _total(picture.pixels - gold.pixels)
     colour = 0.0
-    for weight, paper in ((1 - share, _WHITE), (share, gold.background)):
-        ink = _total(picture.pixels - paper) + _total(gold.pixels - paper)
+    on_background = picture.ink if (gold.background == _WHITE).all() else _total(picture.pixels - gold.background)
+    for weight, ink in ((1 - share, picture.ink + gold.ink), (share, on_background + gold.background_ink)):
         colour += weight * (1.0 - difference / ink if difference else 1.0)
     edge_difference = _total(picture.edges - gold.edges)
-    edge = 1.0 - edge_difference / (_total(picture.edges) + _total(gold.edges)) if edge_difference else 1.0
+    edge = 1.0 - edge_difference / (picture.edge_ink + gold.edge_ink) if edge_difference else 1.0
     value = min(1.0, max(0.0, COLOUR_SHARE * colour + EDGE_SHARE * edge))
     return _with_words(value, picture.words, gold.words) if gold.words else value
 

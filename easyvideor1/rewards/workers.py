@@ -1,4 +1,4 @@
-"""Judging a batch in processes that can be killed, within a bounded time."""
+"""Scoring a batch in processes that can be killed, within a bounded time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from easyvideor1.rewards.budget import Budget
 from easyvideor1.rewards.grader import Grader, Heavy, without_content
 from easyvideor1.rewards.parse import read_response
 from easyvideor1.rewards.registry import REGISTRY
-from easyvideor1.rewards.router import Judged
+from easyvideor1.rewards.router import TaskScore
 from easyvideor1.types import Sample, Score
 
 RECYCLE_AFTER = 2000
 """Items after which a worker is replaced, because code of the user's may keep what it should not."""
 SLOWEST_KEPT = 5
 SPARE_S = 2.0
-"""Beyond the limit that a worker keeps itself, before it is killed."""
+"""Seconds that a worker may go on beyond the limit it keeps itself, before it is killed."""
 KINDS = {JobTimeout: "time", JobOutOfMemory: "memory", JobDied: "crash", JobError: "error"}
 
 Response = tuple[int, Sample, str, float | None]
@@ -30,7 +30,7 @@ Response = tuple[int, Sample, str, float | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What all workers share."""
+    """The settings that all workers share."""
 
     weights: Mapping[str, float]
     thinking: bool
@@ -49,6 +49,8 @@ class Workers:
         self._pool: Pool[Heavy, Score] | None = None
         self._readable: dict[tuple[str, str, tuple[str, ...]], bool] = {}
         """Golds that were read alone, and whether they could be."""
+        self._budgets: tuple[Budget, Budget] | None = None
+        """None: every batch has its own."""
         self.cut: Counter[str] = Counter()
         self.slowest: list[tuple[float, str]] = []
 
@@ -78,7 +80,8 @@ class Workers:
         built_in = [response for response in responses if not self._is_own(response[1])]
         # The shortest first: what is made to take long is seldom short, and should not keep the others from their time.
         built_in.sort(key=lambda response: len(response[2]))
-        budget = Budget(self._settings.deadline_s, self._settings.workers)
+        for_built_in, for_own = self._budgets or self._new_budgets()
+        budget = for_built_in
         cut: list[Outcome[Heavy, Score]] = []
         for outcome in self._run(self._heavy(response, budget.first_limit_s()) for response in built_in):
             if type(outcome.error) in KINDS:
@@ -87,10 +90,18 @@ class Workers:
             else:
                 yield outcome.item.number, self._score_of(outcome)
         yield from self._tried_again(cut, budget)
-        budget = Budget(self._settings.deadline_s, self._settings.workers)
-        for outcome in self._run(self._heavy(response, budget.own_limit_s()) for response in own):
-            budget.lost_s += outcome.wall_s if isinstance(outcome.error, JobTimeout) else 0.0
+        for outcome in self._run(self._heavy(response, for_own.own_limit_s()) for response in own):
+            for_own.lost_s += outcome.wall_s if isinstance(outcome.error, JobTimeout) else 0.0
             yield outcome.item.number, self._score_of(outcome)
+
+    def renew_budget(self) -> None:
+        """Let all responses share one budget of lost time from here to the next call, however many batches they are."""
+        self._budgets = self._new_budgets()
+
+    def _new_budgets(self) -> tuple[Budget, Budget]:
+        """For answers to built-in types, and for those that the user's own code judges."""
+        deadline_s, workers = self._settings.deadline_s, self._settings.workers
+        return Budget(deadline_s, workers), Budget(deadline_s, workers)
 
     def close(self) -> None:
         """End all workers."""
@@ -173,7 +184,7 @@ class Workers:
             return Score.unscored(outcome.error.problem)
         self.cut[kind] += 1
         return router.finish(
-            Judged(0.0, None, outcome.error.problem),
+            TaskScore(0.0, None, outcome.error.problem),
             sample,
             text,
             response=read_response(text),
@@ -206,7 +217,7 @@ def _data_error(outcome: Outcome[Heavy, Score]) -> DataError:
         f"the gold answer could not be read: {error.problem}",
         where=sample.where or sample.id,
         field="answer",
-        remedy="mend the row, or raise reward.deadline_s and reward.memory_mb",
+        remedy="shorten the gold answer, or raise reward.deadline_s and reward.memory_mb",
     )
 
 
@@ -214,7 +225,7 @@ _KIND = re.compile(r"(?:judge .*?: )?[^:(,;'\d]*", re.DOTALL)
 
 
 def kind_of_reason(reason: str) -> str:
-    """What a reason has in common with others of its kind: its words up to the first detail.
+    """The words of a reason up to its first detail, which reasons of one kind share.
 
     >>> kind_of_reason("unexpected KeyError: 'x' (own.py:3)"), kind_of_reason("judge m: no verdict, 'x'")
     ('unexpected KeyError', 'judge m: no verdict')

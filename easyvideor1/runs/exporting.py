@@ -13,7 +13,7 @@ from easyvideor1.errors import UsageError
 from easyvideor1.model import lora
 from easyvideor1.records.choice import Choice, choose
 from easyvideor1.records.drafts import drafted
-from easyvideor1.runs.starting_model import began_with, load_model, model_files
+from easyvideor1.runs.starting_model import began_with, load_model, model_files, require_whole
 from easyvideor1.training import checkpoint
 
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "*.pt", "*.pth", "*.gguf")
@@ -32,18 +32,24 @@ def export(path: Path, out: Path, *, step: str = "") -> Choice:
         Which step it is, and why.
 
     Raises:
+        RunError: the checkpoint is damaged.
         UsageError: no checkpoint there, a base model that is gone, or a target that is not empty or cannot be written.
     """
     choice = choose(path, step)
     config = began_with(choice)
     base = model_files(config.path)
+    require_whole(choice.checkpoint)
+    weights = checkpoint.weights_folder(choice.checkpoint)
     with drafted(out) as draft:
+        shutil.copytree(base, draft, ignore=shutil.ignore_patterns(*WEIGHTS, ".*"), dirs_exist_ok=True)
+        if weights is not None:  # they are stored as they are exported
+            for path in weights.iterdir():
+                shutil.copyfile(path, draft / path.name)
+            return choice
         transformers.logging.disable_progress_bar()
         model = load_model(config)
-        checkpoint.load_weights(choice.checkpoint, model=model)
-        if lora.has_adapters(model):
-            lora.merge_adapters(model)
-        shutil.copytree(base, draft, ignore=shutil.ignore_patterns(*WEIGHTS, ".*"), dirs_exist_ok=True)
+        lora.load_adapters(model, choice.checkpoint)
+        lora.merge_adapters(model)
         try:
             model.save_pretrained(draft)
         except SafetensorError as error:

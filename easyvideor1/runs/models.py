@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,12 +10,14 @@ from transformers import PreTrainedModel
 
 from easyvideor1.config import RunConfig
 from easyvideor1.data.encode import Encoder
+from easyvideor1.model import lora
 from easyvideor1.model.families import vision_tower
 from easyvideor1.model.weights import copy_weights
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.runs.starting_model import load_model
 from easyvideor1.training import checkpoint, shared_prefix
 from easyvideor1.training.forward import PackForward
+from easyvideor1.training.health import require_finite
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.reference import Reference, reference_of
@@ -47,26 +48,33 @@ class Models:
         )
 
 
-def load_models(config: RunConfig, ranks: Ranks, *, needs_reference: bool, resume_from: Sequence[Path]) -> Models:
-    """Load the models of a run, the policy with the weights of its newest checkpoint.
+def load_models(config: RunConfig, ranks: Ranks, *, needs_reference: bool, resume_from: Path | None) -> Models:
+    """Load the models of a run, the policy with the weights of a checkpoint, which are read straight into it.
 
     With several ranks the weights are sharded in float32 (see `sharded`), and every rank has a whole copy to sample
     from, in the type that the model computes in: sampling a token would else gather the whole model each time.
 
     Args:
-        resume_from: the run's checkpoints, oldest first.
+        resume_from: the checkpoint to go on from; None: the run begins.
+
+    Raises:
+        RunError: a weight that the policy begins with is no number.
     """
     is_sharded = ranks.size > 1
     settings = replace(config.model, dtype="float32") if is_sharded else config.model
-    policy = PackForward(_ready(load_model(settings)))
-    if is_sharded and needs_reference and config.model.lora is None:
+    weights = checkpoint.weights_folder(resume_from) if resume_from else None
+    policy = PackForward(_ready(load_model(settings, weights=weights)))
+    if resume_from and lora.has_adapters(policy.model):
+        lora.load_adapters(policy.model, resume_from)
+    require_finite(policy.model, where=str(resume_from or config.model.path))
+    reference = None
+    if needs_reference and config.model.lora is None:
         base = PackForward(_ready(load_model(settings)).requires_grad_(False).eval())
         reference = reference_of(policy, base=lambda: base)
-        _shard(base, config, ranks)
-    else:
-        reference = reference_of(policy) if needs_reference else None
-    if resume_from:
-        checkpoint.load_weights(resume_from[-1], model=policy.model)
+        if is_sharded:
+            _shard(base, config, ranks)
+    elif needs_reference:
+        reference = reference_of(policy)
     if not is_sharded:
         return Models(policy=policy, reference=reference, sampler=None)
     _shard(policy, config, ranks)

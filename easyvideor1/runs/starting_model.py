@@ -3,13 +3,14 @@ checkpoints."""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from easyvideor1.config import ModelConfig, load_config
-from easyvideor1.errors import UsageError
+from easyvideor1.errors import RunError, UsageError
 from easyvideor1.records.choice import Choice, choose
 from easyvideor1.records.folder import RunFolder
 
@@ -54,27 +55,67 @@ def trained_model(path: str) -> Choice | None:
     return None
 
 
-def load_model(config: ModelConfig) -> PreTrainedModel:
+def load_model(config: ModelConfig, *, weights: Path | None = None) -> PreTrainedModel:
     """The configured model, with its adapters, frozen parts and activation checkpointing; the weights of a run are
     those of the checkpoint that stands for it, adapters merged in.
 
+    Args:
+        weights: folder of a model of the same shape whose weights to take; None: those of `config.path`.
+
     Raises:
         UsageError: there is no model, or its weights cannot be read.
+        RunError: the checkpoint is damaged.
     """
     from easyvideor1.model import load, lora  # import torch, which those who only look at files do not need
     from easyvideor1.training import checkpoint
 
+    if weights is not None:
+        return load.load_model(config, weights=weights)
     model_files(config.path)
     trained = trained_model(config.path)
     if trained is None:
         return load.load_model(config)
+    require_whole(trained.checkpoint)
     before = began_with(trained)
+    if weights := checkpoint.weights_folder(trained.checkpoint):
+        return load.load_model(config, weights=weights)
     model = load_model(replace(before, dtype=config.dtype, freeze_vision_tower=False, gradient_checkpointing=False))
-    checkpoint.load_weights(trained.checkpoint, model=model)
-    if lora.has_adapters(model):
-        lora.merge_adapters(model)
-        model.requires_grad_(True)
-    return load.prepared(model, config)
+    lora.load_adapters(model, trained.checkpoint)
+    lora.merge_adapters(model)
+    return load.prepared(model.requires_grad_(True), config)
+
+
+def require_whole(checkpoint: Path) -> None:
+    """Raise RunError for a checkpoint that is not as it was written."""
+    from easyvideor1.training import manifest
+
+    fault = manifest.fault_of(checkpoint)
+    if fault is not None:
+        raise RunError(f"{checkpoint}: this checkpoint is damaged: {fault}; name another one of {checkpoint.parent}")
+
+
+def check_same_start(path: str, note: Path) -> None:
+    """Make sure that a run that goes on stands on the checkpoint it began with, where that is one of another run.
+
+    Args:
+        note: file that says which one it was; written at the first start.
+
+    Raises:
+        UsageError: another checkpoint stands for that run by now.
+    """
+    trained = trained_model(path)
+    if trained is None:
+        return
+    now = {"checkpoint": str(trained.checkpoint.resolve()), "step": trained.step}
+    if not note.exists():
+        note.write_text(json.dumps(now) + "\n", encoding="utf-8")
+        return
+    before = json.loads(note.read_text(encoding="utf-8"))
+    if before != now:
+        raise UsageError(
+            f"model.path={path}: this run began with step {before['step']} ({before['checkpoint']}), and by now step "
+            f"{now['step']} stands for it; begin a new run (another `out`) from a model that `easyvideor1 export` wrote"
+        )
 
 
 def began_with(trained: Choice) -> ModelConfig:

@@ -1,37 +1,65 @@
-"""Checkpoints of a single-process run: weights, optimizer and data position, each save whole or absent.
+"""Checkpoints: weights, optimizer and data position, each save whole or absent.
 
-There is no random state: all that is random in a step is drawn from seeds made of the run's seed and the step.
+There is no random state: all random numbers of a step come from seeds made of the run's seed and the step.
 
-A checkpoint is a folder `step-000012` holding `model/` (Transformers' format, loads on its own) or LoRA adapters,
-`optimizer.safetensors` and `state.json`. It is written under a temporary name and renamed, so a folder of that name is
-always complete.
+A checkpoint is a folder `step-000012` of
+
+* `model/`, in Transformers' format, which loads on its own; with LoRA `adapters.safetensors`;
+* `optimizer/`, a file for each process with its part of AdamW's moments and float32 weights (`tensor_file`);
+* `state.json`, where the run stands;
+* `manifest.json`, size and checksum of all the others, written last.
+
+It is written under another name, synced and renamed; before it is deleted it is renamed again. So a folder of that name
+is whole unless the disk damaged it, which its checksums tell when a run goes on from it (`shelf`).
 """
 
 from __future__ import annotations
 
 import json
-import os
+import math
 import shutil
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
 from easyvideor1.errors import RunError
 from easyvideor1.model import lora
-from easyvideor1.model.weights import full_tensors
+from easyvideor1.model.weights import checkpoint_tensors
+from easyvideor1.training import manifest, shelf
 from easyvideor1.training.masters import MasterWeights
 from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.stopping import Trend
+from easyvideor1.training.tensor_file import Part, Parts, Written, part_of, whole_of, write_parts
 
-PREFIX = "step-"
+STATE = "state.json"
+FILE_BYTES = 5 << 30
+"""Weights are cut into files of about this size, as Transformers does."""
+BYTES_PER_STEP = 8 << 30
+"""What checkpoints write per step on average, where the recipe does not say how often they are made."""
+MOMENTS = ("exp_avg", "exp_avg_sq")
+"""AdamW's state of a weight that has the weight's shape."""
+
+Files = list[tuple[str, dict[str, Part]]]
+"""(path in the checkpoint, tensors of that file), in order."""
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """Files of whole tensors, whose contents come one after another; for sharded ones that is a collective."""
+
+    files: Files
+    contents: Iterable[torch.Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunState:
-    """Where a run stands after a finished step."""
+    """The state of a run after a finished step."""
 
     step: int
     """Finished updates; also the version of the weights."""
@@ -41,145 +69,276 @@ class RunState:
     """Last step whose validation is in the records; -1: none."""
     best_accuracy_frac: float = -1.0
     """Best greedy validation accuracy so far; -1.0: none."""
+    best_bound_frac: float = -1.0
+    """What the best one would be, had all its answers that could not be scored been right."""
     trend: Trend = field(default_factory=Trend)
     """What the stopping rules remember."""
 
 
-def save(
-    folder: Path,
-    *,
-    model: PreTrainedModel,
-    masters: MasterWeights,
-    optimizer: torch.optim.Optimizer,
-    state: RunState,
-    keep: int,
-    ranks: Ranks | None = None,
-) -> Path:
-    """Write one checkpoint, then delete all but the newest `keep`. Of several ranks the first writes what all gather.
+class Saver:
+    """Writes the checkpoints of a run into a folder and keeps the newest `keep` of them, and the best.
 
-    Raises:
-        RunError: the disk is too small for it; older checkpoints are left as they are.
+    Of several ranks the first writes the weights, which all gather one tensor at a time, and each its part of the
+    optimizer. All must make the same calls.
+
+    Args:
+        in_background: copy the tensors to main memory and write them while the run goes on.
+        ranks: None: one process.
     """
-    ranks = ranks or Ranks()
-    weights = dict(full_tensors(model.state_dict().items()))
-    moments = dict(full_tensors(_optimizer_tensors(masters, optimizer).items()))
-    final = folder / f"{PREFIX}{state.step:06d}"
-    with ranks.agree("checkpoint"):
-        if ranks.is_first:
-            _write(final, model=model, weights=weights, moments=moments, masters=masters, state=state)
-            for old in list_checkpoints(folder)[:-keep]:
-                shutil.rmtree(old)
-    return final
+
+    def __init__(self, folder: Path, *, keep: int, in_background: bool = False, ranks: Ranks | None = None) -> None:
+        self._folder, self._keep, self._ranks = folder, keep, ranks or Ranks()
+        self._in_background = in_background
+        self._writing: tuple[RunState, bool, Future[dict[str, Written]]] | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
+
+    def save(
+        self,
+        *,
+        model: PreTrainedModel,
+        masters: MasterWeights,
+        optimizer: torch.optim.Optimizer,
+        state: RunState,
+        is_best: bool = False,
+    ) -> None:
+        """Write one checkpoint; with `in_background` its name appears at a later `settle`.
+
+        Raises:
+            RunError: the disk is too small or fails; older checkpoints are left as they are.
+        """
+        self.settle()
+        draft = _draft(self._folder / shelf.name_of(state.step))
+        with self._ranks.agree("room for a checkpoint"):
+            if self._ranks.is_first:
+                require_room(self._folder, num_bytes(model, masters))
+                shutil.rmtree(draft, ignore_errors=True)
+                (draft / "optimizer").mkdir(parents=True)
+        files = _whole_files(model)
+        part = {f"optimizer/part-{self._ranks.rank:05d}.safetensors": _optimizer_parts(masters, optimizer)}
+        if self._in_background:
+            files = _Whole(files.files, [tensor.detach().to("cpu", copy=True) for tensor in files.contents])
+            part = {name: {key: _copied(item) for key, item in parts.items()} for name, parts in part.items()}
+            future = self._thread.submit(self._write, draft, files, part, model, state)
+        else:
+            future = Future()
+            try:
+                future.set_result(self._write(draft, files, part, model, state))
+            except OSError as error:
+                future.set_exception(error)
+        self._writing = (state, is_best, future)
+        if not self._in_background:
+            self.settle()
+
+    def settle(self, *, wait: bool = True) -> None:
+        """Give a checkpoint that was written its name, and delete old ones.
+
+        Args:
+            wait: for one that is being written; otherwise that is left for a later call.
+
+        Raises:
+            RunError: it could not be written.
+        """
+        if self._writing is None:
+            return
+        state, is_best, future = self._writing
+        if not wait and not all(self._ranks.gather(future.done(), of="written checkpoints")):
+            return
+        self._writing = None
+        final = self._folder / shelf.name_of(state.step)
+        own: dict[str, Written] = {}
+        with self._ranks.agree("writing a checkpoint"), _told(final):
+            own = future.result()
+        written = {
+            name: item for part in self._ranks.gather(own, of="files of a checkpoint") for name, item in part.items()
+        }
+        with self._ranks.agree("naming a checkpoint"), _told(final):
+            if self._ranks.is_first:
+                manifest.seal(_draft(final), written)
+                shelf.put(_draft(final), final)
+                if is_best:
+                    shelf.mark_best(final)
+                shelf.prune(self._folder, keep=self._keep)
+
+    def close(self) -> None:
+        """Wait for what is being written."""
+        self.settle()
+        self._thread.shutdown()
+
+    def _write(
+        self, draft: Path, files: _Whole, part: dict[str, dict[str, Part]], model: PreTrainedModel, state: RunState
+    ) -> dict[str, Written]:
+        written: dict[str, Written] = {}
+        contents = iter(files.contents)
+        try:
+            if self._ranks.is_first:
+                for name, parts in files.files:
+                    (draft / name).parent.mkdir(exist_ok=True)
+                    whole = {key: replace(item, content=lambda: next(contents)) for key, item in parts.items()}
+                    written[name] = write_parts(draft / name, whole)
+                if not lora.has_adapters(model):
+                    _write_form(model, files.files, draft / "model")
+                (draft / STATE).write_text(json.dumps(asdict(state)), encoding="utf-8")
+        finally:
+            for _ in contents:  # every rank gathers them, also where the first cannot write
+                pass
+        for name, parts in part.items():
+            written[name] = write_parts(draft / name, parts)
+        return written
 
 
-def _write(
-    final: Path,
-    *,
-    model: PreTrainedModel,
-    weights: dict[str, torch.Tensor],
-    moments: dict[str, torch.Tensor],
-    masters: MasterWeights,
-    state: RunState,
-) -> None:
-    folder = final.parent
-    folder.mkdir(parents=True, exist_ok=True)
-    stored = [
-        *weights.values(),
-        *masters.copies.values(),
-        *masters.by_name.values(),
-        *masters.by_name.values(),
-    ]
-    need_bytes = sum(tensor.numel() * tensor.element_size() for tensor in stored)  # AdamW has two moments per weight
-    free_bytes = shutil.disk_usage(folder).free
-    if free_bytes < need_bytes:
-        raise RunError(f"{folder}: a checkpoint needs about {need_bytes >> 20} MiB, {free_bytes >> 20} MiB are free")
-    draft = folder / f".{final.name}.tmp"
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir()
-    if lora.has_adapters(model):
-        adapters = {name: tensor.contiguous() for name, tensor in weights.items() if lora.MARK in name}
-        save_file(adapters, draft / lora.ADAPTERS)
-    else:
-        model.save_pretrained(draft / "model", state_dict=weights)
-    save_file(moments, draft / "optimizer.safetensors")
-    (draft / "state.json").write_text(json.dumps(asdict(state)))
-    for path in [*draft.rglob("*"), draft]:
-        _fsync(path)
-    shutil.rmtree(final, ignore_errors=True)
-    draft.rename(final)
-    _fsync(folder)
-
-
-def list_checkpoints(folder: Path) -> list[Path]:
-    """Complete checkpoints, oldest first."""
-    return sorted(path for path in folder.glob(f"{PREFIX}*") if (path / "state.json").exists())
+@contextmanager
+def _told(final: Path) -> Iterator[None]:
+    """Turn a failure of the disk into a RunError, and free what was written."""
+    try:
+        yield
+    except OSError as error:
+        shutil.rmtree(_draft(final), ignore_errors=True)
+        raise RunError(
+            f"{final.parent}: the checkpoint {final.name} could not be written: {error.strerror}. Earlier ones are as "
+            "they were: make room, then run the same command again"
+        ) from error
 
 
 def load_state(checkpoint: Path) -> RunState:
-    fields = json.loads((checkpoint / "state.json").read_text())
-    return RunState(**fields | {"trend": Trend(**fields["trend"])})
+    """Where the run stood.
+
+    Raises:
+        RunError: the file does not say so.
+    """
+    try:
+        fields = json.loads((checkpoint / STATE).read_bytes())
+        return RunState(**fields | {"trend": Trend(**fields["trend"])})
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RunError(f"{checkpoint / STATE}: does not say where the run stood: {error}") from None
 
 
-def mark_best(checkpoint: Path) -> None:
-    """Keep a copy of a checkpoint as `best`, whatever becomes of it."""
-    best, draft = checkpoint.parent / "best", checkpoint.parent / ".best.tmp"
-    shutil.rmtree(draft, ignore_errors=True)
-    shutil.copytree(checkpoint, draft, copy_function=os.link)  # the files are never written to again
-    shutil.rmtree(best, ignore_errors=True)
-    draft.rename(best)
+def best_state(folder: Path) -> RunState | None:
+    """The state of the checkpoint that is marked as best; None: there is none, or it cannot be read."""
+    try:
+        return load_state(folder / shelf.BEST)
+    except RunError:
+        return None
 
 
-def best_accuracy(folder: Path) -> float:
-    """Validation accuracy of the checkpoint that is marked as best; -1.0: none is."""
-    best = folder / "best"
-    return load_state(best).best_accuracy_frac if (best / "state.json").exists() else -1.0
-
-
-def load_weights(checkpoint: Path, *, model: PreTrainedModel) -> None:
-    """Put the stored weights, or adapters, into a model of the same shape."""
-    if lora.has_adapters(model):
-        lora.load_adapters(model, checkpoint)
-        return
-    # Through the class, which knows the names that older layouts of the same model are stored under.
-    stored = type(model).from_pretrained(checkpoint / "model", dtype=model.dtype, local_files_only=True)
-    model.load_state_dict(stored.state_dict())
+def weights_folder(checkpoint: Path) -> Path | None:
+    """The model of a checkpoint, in Transformers' format; None where it holds adapters only."""
+    folder = checkpoint / "model"
+    return folder if folder.is_dir() else None
 
 
 def load_optimizer(checkpoint: Path, *, masters: MasterWeights, optimizer: torch.optim.Optimizer) -> None:
-    """Put the stored moments, step counts and float32 weights back."""
-    tensors = load_file(checkpoint / "optimizer.safetensors")
-    for name, weight in masters.by_name.items():
-        stored = {
-            key.split("/")[-1]: value for key, value in tensors.items() if key.rsplit("/", 1)[0] == f"adam/{name}"
-        }
-        if stored:
-            optimizer.state[weight] = {key: _placed(value, weight) for key, value in stored.items()}
-    with torch.no_grad():
+    """Put the stored moments, step counts and float32 weights back, each onto the device of its weight.
+
+    Raises:
+        RunError: something is missing, or of another shape.
+    """
+    fused = any(group.get("fused") or group.get("capturable") for group in optimizer.param_groups)
+    with Parts(sorted((checkpoint / "optimizer").glob("*.safetensors"))) as stored:
+        for name, weight in masters.by_name.items():
+            if f"adam/{name}/step" not in stored:
+                continue  # it was never updated
+            state: dict[str, Any] = {"step": torch.zeros((), device=weight.device if fused else "cpu")}
+            state |= {key: torch.zeros_like(weight) for key in MOMENTS}
+            for key, value in state.items():
+                stored.read_into(value, f"adam/{name}/{key}")
+            optimizer.state[weight] = state
         for name, copy in masters.copies.items():
-            copy.copy_(tensors[f"master/{name}"])
+            stored.read_into(copy, f"master/{name}")
 
 
-def _placed(value: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """A value as its weight is: sharded over the ranks, or whole."""
-    if value.shape != weight.shape or not hasattr(weight, "full_tensor"):
-        return value
-    from torch.distributed.tensor import DTensor, distribute_tensor
+def num_bytes(model: PreTrainedModel, masters: MasterWeights) -> int:
+    """Size of a checkpoint of a model, all processes together, up to its small files."""
+    weights = [
+        tensor for name, tensor in model.state_dict().items() if lora.MARK in name or not lora.has_adapters(model)
+    ]
+    moments = [*masters.by_name.values(), *masters.by_name.values()]  # AdamW has two per weight
+    return sum(tensor.numel() * tensor.element_size() for tensor in [*weights, *moments, *masters.copies.values()])
 
-    assert isinstance(weight, DTensor)
-    return distribute_tensor(value, weight.device_mesh, weight.placements, src_data_rank=None)
+
+def steps_between(every: int | None, checkpoint_bytes: int) -> int:
+    """Steps from one checkpoint to the next; 0: none in between.
+
+    Args:
+        every: of the recipe; None: as few as keep what is written at BYTES_PER_STEP per step.
+
+    >>> steps_between(None, 2 << 30), steps_between(None, 112 * 10**9), steps_between(0, 1)
+    (1, 14, 0)
+    """
+    return max(1, math.ceil(checkpoint_bytes / BYTES_PER_STEP)) if every is None else every
 
 
-def _optimizer_tensors(masters: MasterWeights, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
-    tensors = {}
+def require_room(folder: Path, checkpoint_bytes: int) -> None:
+    """Make sure that a checkpoint fits on the disk.
+
+    Raises:
+        RunError: it does not; says how much is missing.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    free_bytes = shutil.disk_usage(folder).free
+    if free_bytes < checkpoint_bytes:
+        raise RunError(
+            f"{folder}: a checkpoint needs about {checkpoint_bytes >> 20} MiB, {free_bytes >> 20} MiB are free. "
+            "Earlier ones are as they were: make room, or lower train.keep_checkpoints, then run the same command again"
+        )
+
+
+def _draft(final: Path) -> Path:
+    return final.with_name(f".{final.name}{shelf.DRAFT}")
+
+
+def _whole_files(model: PreTrainedModel) -> _Whole:
+    """The weights, or the adapters where only they train, in files of a bounded size.
+
+    The weights are gone through twice, once for their shapes, so that those that have to be made are not all there at
+    once.
+    """
+    if lora.has_adapters(model):
+        adapters = lora.adapters(model)
+        parts = {name: whole_of(tensor) for name, tensor in adapters.items()}
+        return _Whole([(lora.ADAPTERS, parts)], (whole_of(tensor).content() for tensor in adapters.values()))
+    files: list[dict[str, Part]] = [{}]
+    size = 0
+    for name, tensor in checkpoint_tensors(model):
+        part = whole_of(tensor)
+        if files[-1] and size + part.num_bytes > FILE_BYTES:
+            files.append({})
+            size = 0
+        files[-1][name] = replace(part, content=_unmade)
+        size += part.num_bytes
+    names = [f"model-{number:05d}-of-{len(files):05d}" for number in range(1, len(files) + 1)]
+    names = names if len(files) > 1 else ["model"]
+    contents = (whole_of(tensor).content() for _, tensor in checkpoint_tensors(model))
+    return _Whole([(f"model/{name}.safetensors", parts) for name, parts in zip(names, files, strict=True)], contents)
+
+
+def _unmade() -> torch.Tensor:
+    raise AssertionError("the content of a whole tensor comes in its turn")
+
+
+def _write_form(model: PreTrainedModel, files: Files, folder: Path) -> None:
+    """What stands beside the weights: the configuration, and which file holds what."""
+    model.config.save_pretrained(folder)
+    if model.can_generate() and model.generation_config is not None:
+        model.generation_config.save_pretrained(folder)
+    parts = {Path(name).name: parts for name, parts in files if name.startswith("model/")}
+    if len(parts) > 1:
+        index = {
+            "metadata": {"total_size": sum(part.num_bytes for held in parts.values() for part in held.values())},
+            "weight_map": {name: file for file, held in parts.items() for name in held},
+        }
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=1), encoding="utf-8")
+
+
+def _optimizer_parts(masters: MasterWeights, optimizer: torch.optim.Optimizer) -> dict[str, Part]:
+    parts = {}
     for name, weight in masters.by_name.items():
         for key, value in optimizer.state.get(weight, {}).items():
-            tensors[f"adam/{name}/{key}"] = value.contiguous()
-    return tensors | {f"master/{name}": copy.detach().contiguous() for name, copy in masters.copies.items()}
+            parts[f"adam/{name}/{key}"] = part_of(value)
+    return parts | {f"master/{name}": part_of(copy) for name, copy in masters.copies.items()}
 
 
-def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _copied(part: Part) -> Part:
+    """The part with a copy of its content in main memory, made now."""
+    tensor = part.content().detach()
+    copied = tensor.to("cpu", copy=True)
+    return replace(part, content=lambda: copied)

@@ -47,7 +47,7 @@ def reference_of(model: Any, *, base: Callable[[], PackForward] | None = None) -
 
     Args:
         model: or its forward over packs.
-        base: loads the model that the run began with; None: it is copied from `model`.
+        base: loads the model that the run began with, which nothing trains; None: it is copied from `model`.
     """
     forward = model if isinstance(model, PackForward) else PackForward(model)
     if lora.has_adapters(forward.model):

@@ -19,7 +19,7 @@ KL_NAMES = ("loss/kl_ref", "reward/kl_ref", "loss/kl_old")
 
 @dataclass(frozen=True, kw_only=True)
 class Trend:
-    """What the rules remember from step to step; part of a checkpoint."""
+    """The averages and counts that the rules need from earlier steps; part of a checkpoint."""
 
     zero_steps: int = 0
     """Steps in a row in which no rollout got a reward for accuracy."""
@@ -27,6 +27,8 @@ class Trend:
     best_average: float = 0.0
     num_steps: int = 0
     """Steps that had rewards."""
+    dead_steps: int = 0
+    """Steps in a row with no reward at all and no gradient, after steps that had some."""
 
 
 def watch_trend(
@@ -42,7 +44,20 @@ def watch_trend(
         RunError: a rule of the configuration ends the run; says which, why and what to try.
     """
     if {"reward/mean", "reward/accuracy_frac"} <= values.keys():  # else nothing was sampled, or nothing scored
-        trend = _moved(trend, reward=values["reward/mean"], accuracy=values["reward/accuracy_frac"])
+        trend = _moved(
+            trend,
+            reward=values["reward/mean"],
+            accuracy=values["reward/accuracy_frac"],
+            is_idle=values.get("update/idle_groups_frac") == 1.0 or values.get("update/grad_norm") == 0.0,
+        )
+    if config.dead_steps and trend.dead_steps >= config.dead_steps:
+        last = step - trend.dead_steps - 1
+        raise RunError(
+            f"step {step}: for {trend.dead_steps} steps all rewards and the gradient have been 0, and they were not "
+            f"before: the update of step {last + 1} broke the weights (train.stop.dead_steps). Those of step {last} or "
+            "before still worked: `easyvideor1 export RUN --step` gives them as model.path of a new run with a lower "
+            f"optimizer.learning_rate.\n{_examples(groups)}"
+        )
     if config.zero_reward_steps and trend.zero_steps >= config.zero_reward_steps:
         raise RunError(
             f"step {step}: no rollout was right in {trend.zero_steps} steps, so there is nothing to learn from "
@@ -65,14 +80,16 @@ def watch_trend(
     return trend
 
 
-def _moved(trend: Trend, *, reward: float, accuracy: float) -> Trend:
+def _moved(trend: Trend, *, reward: float, accuracy: float, is_idle: bool) -> Trend:
     weight = 1.0 / min(trend.num_steps + 1, AVERAGE_OF_STEPS)
+    is_dead = reward == 0.0 and is_idle and trend.best_average > 0.0
     average = trend.reward_average + weight * (reward - trend.reward_average)
     return Trend(
         zero_steps=trend.zero_steps + 1 if accuracy == 0.0 else 0,
         reward_average=average,
         best_average=max(trend.best_average, average),
         num_steps=trend.num_steps + 1,
+        dead_steps=trend.dead_steps + 1 if is_dead else 0,
     )
 
 
@@ -88,7 +105,7 @@ def _hint(groups: Sequence[Group]) -> str:
     if unread > 0.5:
         return (
             f"In {unread:.0%} of the responses no answer could be read: the model does not know the asked form. "
-            "Start from a model that does, or mix in offline trajectories (offline.enable=true)."
+            "Start from a model that does, or put offline trajectories into the groups (offline.enable=true)."
         )
     return (
         "The answers are readable but wrong: check the gold answers with `easyvideor1 reward test`, or filter the "

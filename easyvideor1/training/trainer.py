@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.credit import with_credit
@@ -14,23 +15,32 @@ from easyvideor1.errors import DataError
 from easyvideor1.model.weights import checkpoint_tensors, full_tensors
 from easyvideor1.records.choice import greedy_accuracies
 from easyvideor1.records.folder import RunFolder
-from easyvideor1.records.metrics import MetricsLog
+from easyvideor1.records.metrics import MetricsLog, Track
 from easyvideor1.records.progress import Progress
 from easyvideor1.records.responses import ValidationLog
 from easyvideor1.records.rollouts import RolloutLog
 from easyvideor1.records.stopwatch import Stopwatch
-from easyvideor1.records.tally import Tally, response_tally
+from easyvideor1.records.tally import Tally, response_tally, unjudged_frac
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.offline import OfflineTrajectories
-from easyvideor1.training import checkpoint
-from easyvideor1.training.checkpoint import RunState
+from easyvideor1.training import shelf
+from easyvideor1.training.checkpoint import (
+    RunState,
+    Saver,
+    best_state,
+    load_optimizer,
+    load_state,
+    num_bytes,
+    require_room,
+    steps_between,
+)
 from easyvideor1.training.collect import Candidate, Collected, Collector
 from easyvideor1.training.minibatch import Minibatch, minibatches
 from easyvideor1.training.pack import PackForm
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.shared_prefix import pack_form
 from easyvideor1.training.stopping import watch_trend
-from easyvideor1.types import Group, Sample, ScoredResponse, Scorer
+from easyvideor1.types import Group, Prompt, Sample, ScoredResponse, Scorer
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +51,7 @@ LOGGED_GROUPS = 2
 
 
 class Trainer:
-    """One run in its folder. Building it restores the newest checkpoint, if there is one.
+    """One run in its folder. Building it restores where the run stood.
 
     Of several ranks all do the same with their part of the work, and the first writes what there is to read.
     """
@@ -59,23 +69,45 @@ class Trainer:
         evaluate: Evaluate | None,
         progress: Progress,
         offline: OfflineTrajectories | None = None,
+        track: Track = lambda step, values: None,
+        read: Callable[[Prompt], str] = lambda prompt: prompt.text,
+        resume_from: Path | None = None,
+        is_asked_to_end: Callable[[], bool] = lambda: False,
+        beat: Callable[[str], object] = lambda doing: None,
+        before_scoring: Callable[[], object] = lambda: None,
     ) -> None:
         """
         Args:
             samples: the training samples, all checked.
+            policy: with the weights of `resume_from`.
             evaluate: None: no validation.
-            offline: trajectories to mix into the groups.
+            offline: trajectories to put into the groups.
+            track: is told all metrics.
+            read: a prompt as the model reads it, for people.
+            resume_from: checkpoint to go on from, checked; None: the run begins.
+            is_asked_to_end: asked after every step; True: the run is saved and ended.
+            beat: called after every piece of work, with the name of the next one.
+            before_scoring: called before the responses of each step and each validation are scored.
         """
         self._config, self._algorithm = config, algorithm
         self._engine, self._policy = engine, policy
         self._evaluate, self._progress = evaluate, progress
         self._ranks = policy.ranks
         self._folder = RunFolder(config.out)
-        self._checkpoints = self._folder.path / "checkpoints"
+        self._saver = Saver(
+            self._folder.checkpoints,
+            keep=config.train.keep_checkpoints,
+            in_background=config.train.save_in_background,
+            ranks=policy.ranks,
+        )
+        self._checkpoint_bytes = num_bytes(policy.model, policy.masters)
+        self._checkpoint_every = steps_between(config.train.checkpoint_every, self._checkpoint_bytes)
+        self._is_asked_to_end, self._beat, self._before_scoring = is_asked_to_end, beat, before_scoring
+        self._is_ending = False
         if self._ranks.is_first:
-            self._metrics = MetricsLog(self._folder.metrics)
+            self._metrics = MetricsLog(self._folder.metrics, track=track)
             self._validation = ValidationLog(self._folder.validation)
-            self._rollouts = RolloutLog(self._folder.rollouts)
+            self._rollouts = RolloutLog(self._folder.rollouts, read=read)
         self._watch = Stopwatch()
         self._collector = Collector(
             config,
@@ -88,6 +120,8 @@ class Trainer:
             watch=self._watch,
             note_bad=self._note_bad,
             share=policy.share,
+            tell=progress.inside,
+            beat=beat,
         )
         if config.train.shared_prefix and self._pack_form != "shared":
             log.warning(
@@ -95,36 +129,45 @@ class Trainer:
                 "side, and only its video once"
             )
         with self._ranks.agree("records"):
-            self._state = self._restore()
+            self._state = self._restore(resume_from)
+        self._saved_step = -1 if resume_from is None else self._state.step
         self._sync(self._state.step)
 
     def run(self) -> RunState:
-        """Train from where the run stands to its last step; returns the final state."""
-        if self._state.step == 0 and self._state.validated_step < 0:
+        """Train from where the run stands to its last step, or until it is asked to end; returns the final state."""
+        with self._ranks.agree("room for a checkpoint"):
+            if self._ranks.is_first:
+                require_room(self._folder.checkpoints, self._checkpoint_bytes)
+        if self._is_validation_missing():  # at the start, and where the run was left before it
             self._save(is_best=self._validate())
-        while self._state.step < self._config.train.steps:
+        elif self._saved_step < 0:
+            self._save(is_best=False)
+        while self._state.step < self._config.train.steps and not self._is_ending:
             self._step()
+        if self._saved_step < self._state.step:
+            self._save(is_best=False)
+        self._saver.close()
         return self._state
 
-    def _restore(self) -> RunState:
-        found = checkpoint.list_checkpoints(self._checkpoints)
-        if not found:
+    def _restore(self, resume_from: Path | None) -> RunState:
+        if resume_from is None:
             state, step = RunState(step=0, cursor=0, validated_step=-1), -1
         else:
-            # The weights were loaded from this checkpoint when the model was built.
-            checkpoint.load_optimizer(found[-1], masters=self._policy.masters, optimizer=self._policy.optimizer)
-            state = checkpoint.load_state(found[-1])
+            load_optimizer(resume_from, masters=self._policy.masters, optimizer=self._policy.optimizer)
+            state = load_state(resume_from)
             step = state.step
             if self._ranks.is_first and self._is_unmarked_best(state):
-                checkpoint.mark_best(found[-1])  # the run was killed between the checkpoint and its mark
+                shelf.mark_best(resume_from)  # the run was killed between the checkpoint and its mark
         if self._ranks.is_first:
             for log in (self._metrics, self._validation, self._rollouts):
                 log.truncate_after(step)
         return state
 
     def _is_unmarked_best(self, state: RunState) -> bool:
+        best = best_state(self._folder.checkpoints)
+        marked = -1.0 if best is None else max(best.best_accuracy_frac, best.best_bound_frac)
         accuracy = greedy_accuracies(self._folder.path).get(state.step, -1.0)
-        return state.validated_step == state.step and accuracy >= checkpoint.best_accuracy(self._checkpoints)
+        return state.validated_step == state.step and accuracy >= max(marked, state.best_accuracy_frac)
 
     def _sync(self, version: int) -> None:
         """Give the weights to the engine."""
@@ -139,8 +182,10 @@ class Trainer:
         watch.restart()
         with self._policy.tower.kept():
             self._progress.phase("rollout")
+            self._before_scoring()
             collected = self._collector.collect(step, self._state.cursor, version=step - 1)
             self._progress.phase("update")
+            self._beat(f"update of step {step}")
             tally = collected.tally
             with watch.part("update"):
                 groups = self._with_credit(collected, tally)
@@ -155,8 +200,13 @@ class Trainer:
         self._log(step, values, num_tokens=collected.num_tokens)
         trend = watch_trend(self._state.trend, values, collected.sampled, config=config.train.stop, step=step)
         self._state = replace(self._state, step=step, cursor=collected.cursor, trend=trend)
-        is_best = self._is_due(step, config.train.validate_every) and self._validate()
-        if is_best or self._is_due(step, config.train.checkpoint_every):
+        self._saver.settle(wait=False)
+        self._is_ending = any(self._ranks.gather(self._is_asked_to_end(), of="signals"))
+        if self._is_ending:
+            return  # whoever ends a run does not wait for a validation: that comes when the run goes on
+        is_best = self._is_validation_missing() and self._validate()
+        # A run that seems broken is not saved over the checkpoints of when it was not.
+        if is_best or (self._is_due(step, self._checkpoint_every) and not trend.dead_steps):
             self._save(is_best=is_best)
 
     def _with_credit(self, collected: Collected, tally: Tally) -> list[Group]:
@@ -221,12 +271,18 @@ class Trainer:
     def _is_due(self, step: int, every: int) -> bool:
         return step == self._config.train.steps or (every > 0 and step % every == 0)
 
+    def _is_validation_missing(self) -> bool:
+        step = self._state.step
+        is_due = step == 0 or self._is_due(step, self._config.train.validate_every)
+        return self._evaluate is not None and is_due and self._state.validated_step < step
+
     def _validate(self) -> bool:
         """Answer the validation questions; True where the greedy accuracy is the best of the run so far."""
-        if self._evaluate is None:
-            return False
+        assert self._evaluate is not None
         step = self._state.step
         self._progress.phase("validate")
+        self._beat(f"validation of step {step}")
+        self._before_scoring()
         self._watch.restart()
         with self._watch.part("validate"):
             answers = self._evaluate(self._engine)
@@ -237,25 +293,25 @@ class Trainer:
             self._metrics.log(step, values)
             self._progress.step(step, values)
         accuracy = values.get("validation/greedy_accuracy_frac", 0.0)
-        is_best = accuracy >= self._state.best_accuracy_frac  # of equals the later one has learnt more
-        self._state = replace(
-            self._state, validated_step=step, best_accuracy_frac=max(accuracy, self._state.best_accuracy_frac)
-        )
+        # Of equals the later one has learnt more.
+        is_best = accuracy >= max(self._state.best_accuracy_frac, self._state.best_bound_frac)
+        self._state = replace(self._state, validated_step=step)
+        if is_best:
+            bound = accuracy + unjudged_frac(answers)
+            self._state = replace(self._state, best_accuracy_frac=accuracy, best_bound_frac=bound)
         return is_best
 
     def _save(self, *, is_best: bool) -> None:
         self._progress.phase("checkpoint")
+        self._beat(f"checkpoint of step {self._state.step}")
         self._watch.restart()
         with self._watch.part("checkpoint"):
-            saved = checkpoint.save(
-                self._checkpoints,
+            self._saver.save(
                 model=self._policy.model,
                 masters=self._policy.masters,
                 optimizer=self._policy.optimizer,
                 state=self._state,
-                keep=self._config.train.keep_checkpoints,
-                ranks=self._ranks,
+                is_best=is_best,
             )
-            if is_best and self._ranks.is_first:
-                checkpoint.mark_best(saved)
+        self._saved_step = self._state.step
         self._note(self._state.step, self._watch.only("checkpoint"))

@@ -18,9 +18,9 @@ from easyvideor1.model.load import load_model
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.metrics import MetricsLog
 from easyvideor1.runs import starting_model
-from easyvideor1.runs.starting_model import model_files
-from easyvideor1.training import checkpoint
-from easyvideor1.training.checkpoint import RunState
+from easyvideor1.runs.starting_model import check_same_start, model_files
+from easyvideor1.training import shelf
+from easyvideor1.training.checkpoint import RunState, Saver
 from easyvideor1.training.masters import MasterWeights
 
 LORA = "model.lora={rank: 2}"
@@ -28,14 +28,13 @@ LORA = "model.lora={rank: 2}"
 
 def save_checkpoint(run, model, *, step):
     masters = MasterWeights(model)
-    return checkpoint.save(
-        run / "checkpoints",
+    Saver(run / "checkpoints", keep=2).save(
         model=model,
         masters=masters,
         optimizer=torch.optim.AdamW(masters.by_name.values()),
         state=RunState(step=step, cursor=0, validated_step=-1),
-        keep=2,
     )
+    return run / "checkpoints" / shelf.name_of(step)
 
 
 @pytest.fixture
@@ -90,7 +89,7 @@ def test_the_exported_model_computes_what_was_trained(make_run, overrides, tmp_p
 
 def test_the_best_checkpoint_comes_before_the_newest(make_run, tmp_path, capsys):
     run, model = make_run()
-    checkpoint.mark_best(run / "checkpoints" / "step-000007")
+    shelf.mark_best(run / "checkpoints" / "step-000007")
     newest = save_checkpoint(run, model, step=9)
     for path, step in ((run, 7), (run / "checkpoints" / "best", 7), (newest, 9)):
         assert main(["export", str(path), "--out", str(tmp_path / f"out-{path.name}")]) == 0
@@ -118,7 +117,7 @@ def note_validations(run, accuracies):
 def test_which_step_it_is_and_why_is_said(make_run, tmp_path, capsys, best, accuracies, words, says, warns):
     run, model = make_run()
     save_checkpoint(run, model, step=best)
-    checkpoint.mark_best(run / "checkpoints" / f"step-{best:06d}")
+    shelf.mark_best(run / "checkpoints" / f"step-{best:06d}")
     save_checkpoint(run, model, step=9)
     note_validations(run, accuracies)
     assert main(["export", str(run), "--out", str(tmp_path / "x"), *words]) == 0
@@ -149,7 +148,7 @@ def test_exported_files_are_those_of_the_base_and_readable_for_others(make_run, 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), SafetensorError("I/O error")])
 def test_what_cannot_be_written_whole_leaves_nothing(make_run, tmp_path, capsys, monkeypatch, error):
-    run, _ = make_run()
+    run, _ = make_run(LORA)  # whose weights have to be made; others are copied
 
     def fail(model, folder):
         (folder / "model.safetensors").write_bytes(b"half")
@@ -175,6 +174,18 @@ def test_a_run_and_a_checkpoint_are_models_too(make_run, overrides, tmp_path):
     again = starting_model.load_model(ModelConfig(path=str(run), lora=LoraConfig(rank=4)))
     with torch.no_grad():
         torch.testing.assert_close(again.eval()(ids).logits, model.eval()(ids).logits, rtol=1e-5, atol=1e-5)
+
+
+def test_a_run_that_goes_on_stands_on_the_checkpoint_it_began_with(make_run, tmp_path):
+    run, model = make_run()
+    note = tmp_path / "start.json"
+    check_same_start(str(tmp_path / "base"), note)
+    assert not note.exists()
+    for _ in range(2):
+        check_same_start(str(run), note)
+    save_checkpoint(run, model, step=9)
+    with pytest.raises(UsageError, match=r"began with step 7 .* step 9 stands for it; begin a new run"):
+        check_same_start(str(run), note)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from safetensors.torch import save_file
 from support.made_trainer import STEPS, final_weights, made_config, made_trainer
 from support.tiny_models import tiny_model
 
@@ -7,7 +8,7 @@ from easyvideor1.config import LoraConfig
 from easyvideor1.errors import UsageError
 from easyvideor1.model import lora
 from easyvideor1.report.read import comparable, read_metrics
-from easyvideor1.training import checkpoint
+from easyvideor1.training import shelf
 
 IDS = torch.arange(12)[None]
 
@@ -70,7 +71,7 @@ def test_fresh_adapters_do_not_depend_on_the_random_state():
 
 def test_stored_adapters_load_back_and_others_are_refused(tmp_path):
     model = adapted()
-    lora.save_adapters(model, tmp_path)
+    save_file(lora.adapters(model), tmp_path / lora.ADAPTERS)
     other = adapted(seed=1)
     lora.load_adapters(other, tmp_path)
     assert torch.equal(logits(other), logits(model))
@@ -91,7 +92,7 @@ def test_a_run_with_adapters_resumes_exactly_and_measures_kl_from_its_base(tmp_p
     assert kl[-1] > 0.0
     half = made_config(tmp_path / "half", *overrides, "train.steps=2")
     made_trainer(half).run()
-    folder = checkpoint.list_checkpoints(tmp_path / "half" / "checkpoints")[-1]
+    folder = shelf.list_checkpoints(tmp_path / "half" / "checkpoints")[-1]
     assert (folder / lora.ADAPTERS).exists()
     assert not (folder / "model").exists()
     resumed = made_trainer(made_config(tmp_path / "half", *overrides))

@@ -59,7 +59,7 @@ def brevity(sample, text):
 
 @pytest.fixture
 def own(tmp_path):
-    """The place of a reward of one's own; whatever a test registers is forgotten after it."""
+    """The place of a reward of the user; whatever a test registers is forgotten after it."""
     path = tmp_path / "own.py"
     path.write_text(OWN)
     yield str(path)

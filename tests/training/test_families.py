@@ -18,7 +18,7 @@ from easyvideor1.report.read import comparable, read_metrics
 from easyvideor1.rollout.engine import Sampling
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.runs.exporting import export
-from easyvideor1.training import checkpoint
+from easyvideor1.training import shelf
 
 STEPS = 20
 
@@ -52,7 +52,7 @@ def test_the_reward_rises_and_the_sampler_is_the_actor(trained):
 
 def test_the_exported_checkpoint_loads_and_gives_the_trainers_greedy_answers(trained):
     trainer, config = trained
-    newest = checkpoint.list_checkpoints(RunFolder(config.out).checkpoints)[-1]
+    newest = shelf.list_checkpoints(RunFolder(config.out).checkpoints)[-1]
     out = RunFolder(config.out).path / "exported"
     shutil.rmtree(out, ignore_errors=True)
     export(newest, out)
@@ -75,7 +75,7 @@ def test_an_engine_is_handed_what_a_checkpoint_holds(trained):
     from safetensors.torch import load_file
 
     trainer, config = trained
-    newest = checkpoint.list_checkpoints(RunFolder(config.out).checkpoints)[-1]
+    newest = shelf.list_checkpoints(RunFolder(config.out).checkpoints)[-1]
     stored = {}
     for path in (newest / "model").glob("*.safetensors"):
         stored |= load_file(path)

@@ -48,3 +48,18 @@ def test_a_kl_above_its_limit_ends_the_run_wherever_it_is_measured(name):
     watch([{name: 5.0}], max_kl=0.0)
     with pytest.raises(RunError, match=f"step 1: {name} is 0.2, above train.stop.max_kl=0.1"):
         watch([{name: 0.2}], max_kl=0.1)
+
+
+def test_a_run_that_an_update_broke_ends_and_says_which_weights_still_worked():
+    alive = [{**step, "update/grad_norm": 0.5, "update/idle_groups_frac": 0.0} for step in rewards(0.3, 0.4)]
+    dead = [{**step, "update/idle_groups_frac": 1.0} for step in rewards(*[0.0] * 5, accuracy=0.0)]
+    assert watch([*alive, *dead[:4]]).dead_steps == 4
+    with pytest.raises(
+        RunError, match=r"step 7: .* the update of step 2 broke the weights.* Those of step 1 or before"
+    ):
+        watch([*alive, *dead])
+    assert watch([*alive, *dead[:4], *alive]).dead_steps == 0
+    assert watch(dead * 3).dead_steps == 0, "it never had rewards: that is another rule"
+    assert watch([*alive, *dead * 3], dead_steps=0).dead_steps == 15
+    missed = [{**step, "update/grad_norm": 0.5} for step in rewards(*[0.0] * 9)]
+    assert watch([*alive, *missed]).dead_steps == 0, "something trains"

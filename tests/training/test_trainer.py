@@ -18,7 +18,7 @@ from easyvideor1.records.folder import RunFolder
 from easyvideor1.report.read import comparable, read_metrics, read_validation
 from easyvideor1.rollout.fake import FakeEngine
 from easyvideor1.rollout.offline import OfflineTrajectories
-from easyvideor1.training import checkpoint
+from easyvideor1.training import manifest, shelf
 from easyvideor1.types import Rollout, Sample, Score, ScoredResponse, StopReason
 
 
@@ -125,7 +125,7 @@ def kill(trainer, monkeypatch, *, place, call):
         monkeypatch.setattr(trainer._policy, "update", dying(trainer._policy.update))
     else:
         calls = -1  # the first checkpoint is that of step 0
-        monkeypatch.setattr(checkpoint, "save_file", dying(checkpoint.save_file))
+        monkeypatch.setattr(manifest, "seal", dying(manifest.seal))
 
 
 def validation_of(*, read_only):
@@ -194,7 +194,7 @@ def test_old_checkpoints_go_and_an_unfinished_one_is_never_taken(tmp_path):
     config = made_config(tmp_path)
     made_trainer(config).run()
     folder = RunFolder(config.out).checkpoints
-    assert [path.name for path in checkpoint.list_checkpoints(folder)] == ["step-000003", "step-000004"]
+    assert [path.name for path in shelf.list_checkpoints(folder)] == ["step-000003", "step-000004"]
     (folder / "step-000009").mkdir()
-    assert checkpoint.list_checkpoints(folder)[-1].name == "step-000004"
+    assert shelf.list_checkpoints(folder)[-1].name == "step-000004"
     assert made_trainer(replace(config, train=replace(config.train, steps=5))).run().step == 5

@@ -55,7 +55,7 @@ _REFUSED_TEXT = re.compile(
     r"(?:(?<![^\W\d_])(?:not|no|never|than|instead of|unlike|without|nor|neither)|n't)(?: an?| the)? \Z"
 )
 LONG_EXPLANATION_WORDS = 8
-"""In an explanation as long as this a word such as "red" is no longer taken for the option of that name."""
+"""In an explanation of this many words or more, a word such as "red" is no longer taken for the option of that name."""
 
 
 def read_choice(text: str, labels: dict[str, str], *, numbered: bool = False) -> str | None:
@@ -264,7 +264,7 @@ def _read_gold(sample: Sample) -> str:
         raise bad_gold(
             sample,
             f"a multiple-choice answer is one of the letters {allowed}",
-            remedy="mend the row; several right letters are problem_type 'multiple select'",
+            remedy="write one letter; several right letters are problem_type 'multiple select'",
         )
     return letter
 
