@@ -116,7 +116,7 @@ def test_changed_rows_are_refused_when_a_run_goes_on(folder: Path, tmp_path: Pat
     gold[2]["answer"] = "77"
     for changed, message in (
         (gold, "change.jsonl:3 is another row than when this run began, and so are 0 more"),
-        (text_rows(5), "had 4 rows when the run began, and has 5"),
+        (text_rows(5), "had 4 rows when this run began, and has 5"),
         (text_rows()[::-1], "change.jsonl:1 is another row than when this run began, and so are 3 more"),
     ):
         write_rows(data, changed)
