@@ -1,4 +1,4 @@
-"""How fast is the grader? `python -m perf.rewards`
+"""How fast is the grader? `python -m perf.rewards [--rows 200]`
 
 Scores rows by this project's rewards and by naive ones that follow the published rules (no spaces around tags in the
 whole response, first answer block, then `float`, `json.loads`, a table of edits, a set of letters ..), by turns. Every
@@ -22,6 +22,7 @@ The last line is JSON:
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
@@ -48,11 +49,16 @@ HANG = "import time\nfrom easyvideor1.types import Score\n\ndef hang(sample, tex
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=ROWS, help="rows of a type and round, where there are that many")
+    num_rows = parser.parse_args().rows
     rng = random.Random(0)
     result: dict[str, float] = {}
     with RewardPool() as pool:
         for name, make in MAKERS.items():
-            rows = [[make(rng, number) for number in range(SLOW_ROWS.get(name, ROWS))] for _ in range(ROUNDS)]
+            rows = [
+                [make(rng, number) for number in range(min(num_rows, SLOW_ROWS.get(name, ROWS)))] for _ in range(ROUNDS)
+            ]
             pool.score(rows[0][:8])
             result |= _compared(name, pool, rows, naive.RULES[name])
             if name == "math":

@@ -194,19 +194,19 @@ def _check_rows(
     new = [place for place, known in enumerate(old) if known < 0]
     if not new and len(old) == len(remembered.columns):
         return remembered.columns if list(old) == list(range(len(old))) else remembered.columns.taken(old)
-    found, by_number, chunks = Columns(), {}, chunks_of(source, rows, new)
+    found, by_start, chunks = Columns(), {}, chunks_of(source, rows, new)
     if len(new) < PARALLEL_ROWS:
-        by_number = {chunk.number: check(chunk) for chunk in chunks}
+        by_start = {chunk.start: check(chunk) for chunk in chunks}
     else:
         done = 0
         with Pool(check, workers=workers.processes, deadline_s=ROW_DEADLINE_S) as pool:
             for outcome in pool.run(chunks):
                 columns = outcome.result or _one_by_one(pool, outcome.item, outcome.error)
-                by_number[outcome.item.number] = columns
+                by_start[outcome.item.start] = columns
                 done += len(columns)
                 progress("rows", done, len(new))
-    for number in sorted(by_number):
-        found.extend(by_number[number])
+    for start in sorted(by_start):
+        found.extend(by_start[start])
     if len(new) == len(old):
         return found
     both = Columns()
@@ -223,7 +223,7 @@ def _one_by_one(pool: Pool[Chunk, Columns], chunk: Chunk, error: Exception | Non
         raise error
     found = Columns()
     for where, content in chunk.rows:
-        one = Chunk(chunk.number, chunk.source, ((where, content),))
+        one = Chunk(chunk.start, chunk.source, ((where, content),))
         try:
             found.extend(pool.call(one))
         except JobError as reason:

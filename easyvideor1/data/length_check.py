@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from easyvideor1.config import SourceConfig
 from easyvideor1.data.lengths import CountText, PromptShape, slack
 from easyvideor1.data.media_check import MediumFacts
-from easyvideor1.data.row_check import CHUNK_ROWS, PARALLEL_ROWS, Columns, Fault, chunks_of
+from easyvideor1.data.row_check import PARALLEL_ROWS, Columns, Fault, chunks_of
 from easyvideor1.data.rows import RowFile
 from easyvideor1.data.samples import read_row
 from easyvideor1.errors import DataError
@@ -206,7 +206,7 @@ def _counted(
             if outcome.result is None:
                 assert outcome.error is not None
                 raise outcome.error
-            start = outcome.item.number * CHUNK_ROWS
-            found += zip(places[start : start + CHUNK_ROWS], outcome.result, strict=True)
+            start = outcome.item.start
+            found += zip(places[start : start + len(outcome.result)], outcome.result, strict=True)
             progress("prompts", len(found), len(places))
     return found

@@ -21,6 +21,8 @@ from easyvideor1.types import Media, Sample
 
 About = Literal["row", "media", "gold", "length"]
 CHUNK_ROWS = 250
+CHUNK_BYTES = 8 << 20
+"""Rows may hold whole pictures."""
 PARALLEL_ROWS = 4000
 """From so many on, rows are worked on in processes, which take a second to start."""
 NFC_GROWTH = 3
@@ -104,17 +106,23 @@ class Columns:
 class Chunk:
     """Some rows of a source, as they stand in its file."""
 
-    number: int
+    start: int
+    """Where its first row stands among the places that are worked on."""
     source: SourceConfig
     rows: tuple[tuple[str, bytes | DataError], ...]
     """(where, content) of each; instead of the content how a list breaks off."""
 
 
 def chunks_of(source: SourceConfig, rows: RowFile, places: Sequence[int]) -> Iterator[Chunk]:
-    """The rows at some places in pieces of work of CHUNK_ROWS, read when a piece is asked for."""
-    for number, start in enumerate(range(0, len(places), CHUNK_ROWS)):
-        piece = places[start : start + CHUNK_ROWS]
-        yield Chunk(number, source, tuple((rows.where(place), rows.content(place)) for place in piece))
+    """The rows at some places in pieces of work of CHUNK_ROWS rows or about CHUNK_BYTES, read when one is asked for."""
+    start = 0
+    while start < len(places):
+        end, num_bytes = start, 0
+        while end < min(start + CHUNK_ROWS, len(places)) and num_bytes < CHUNK_BYTES:
+            num_bytes += rows.num_bytes(places[end])
+            end += 1
+        yield Chunk(start, source, tuple((rows.where(place), rows.content(place)) for place in places[start:end]))
+        start = end
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,6 +77,10 @@ class RowFile:
             return str(self.path)
         return f"{self.path}[{self._lines[place]}]" if self._is_list else f"{self.path}:{self._lines[place]}"
 
+    def num_bytes(self, place: int) -> int:
+        """Size of a row."""
+        return self._lengths[place]
+
     def content(self, place: int) -> bytes | DataError:
         """The bytes of a row, or how the list breaks off there.
 

@@ -189,10 +189,10 @@ def frames_of(value: Any, *, frames_of_list: Sequence[float] = ()) -> dict[float
     boxes: dict[float, Box] = {}
     contested: set[float] = set()
     for frame, item in itertools.islice(entries, MAX_FRAMES):
-        box = None if frame is None else box_of(item)
-        if frame is None or box is None:
+        if frame is None or (box := box_of(item)) is None:
             continue
-        if boxes.setdefault(frame, box) != box:  # two boxes for a frame are none
+        known = boxes.setdefault(frame, box)
+        if known is not box and known != box:  # two boxes for a frame are none
             contested.add(frame)
     return {frame: box for frame, box in boxes.items() if frame not in contested} if contested else boxes
 

@@ -34,7 +34,7 @@ def load_function(place: str) -> Callable:
     if not colon or not path.endswith(".py") or not name.isidentifier():
         raise UsageError(f"'{place}' does not name a function; write path/to/file.py:function")
     if not Path(path).is_file():
-        raise UsageError(f"{path}: the file of the function '{name}' does not exist; mend the path")
+        raise UsageError(f"{path}: the file of the function '{name}' does not exist; correct the path")
     module = _imported(Path(path))
     function = getattr(module, name, None)
     if function is None:
@@ -98,9 +98,9 @@ def _import(path: Path) -> ModuleType:
         del sys.modules[name]
         if isinstance(error, UsageError):
             raise
-        # Whatever the user's file does wrong at import, the remedy is the same: mend the file.
+        # Whatever the user's file does wrong at import, the remedy is the same: correct the file.
         raise UsageError(
-            f"{_import_failed_at(error, path)}: cannot be imported: {type(error).__name__}: {error}; mend the file"
+            f"{_import_failed_at(error, path)}: cannot be imported: {type(error).__name__}: {error}; correct the file"
         ) from error
     return module
 

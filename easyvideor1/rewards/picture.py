@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ TEXT_SHARE = 0.25
 """For the words of a drawing that has any: in pixels two words differ little, and some scripts have no letters here."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Picture:
     """What a drawing shows."""
 
@@ -44,7 +45,21 @@ class Picture:
     """int16 [3]: the colour of most pixels; white where no colour has a large share, as in a gradient."""
     words: tuple[str, ...]
 
-    @property
+    @functools.cached_property
+    def ink(self) -> float:
+        """What it puts on white paper."""
+        return _total(self.pixels - _WHITE)
+
+    @functools.cached_property
+    def background_ink(self) -> float:
+        """What it puts on paper of its background's colour."""
+        return _total(self.pixels - self.background)
+
+    @functools.cached_property
+    def edge_ink(self) -> float:
+        return _total(self.edges)
+
+    @functools.cached_property
     def drawn_frac(self) -> float:
         """Share of the pixels that are not background."""
         return float((self.pixels != self.background).any(axis=2).mean())
@@ -55,12 +70,17 @@ class Picture:
         return 1.0 - float(self.pixels.mean()) / 255
 
 
+_FAR = re.compile(r"(?<![\w.#])\d{5}|\d[eE]")
+_XMLNS = 'xmlns="http://www.w3.org/2000/svg"'
+
+
 def paint(drawing: Drawing) -> Picture:
     """The picture of a drawing, fitted into the square canvas; raises UnreadableSvgError where it cannot be drawn."""
-    source = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{SIZE}" height="{SIZE}" '
-        f'viewBox="0 0 {drawing.width:g} {drawing.height:g}">{drawing.source}</svg>'
-    )
+    source = drawing.source.replace("<svg", f"<svg {_XMLNS}", 1)
+    if drawing.width != drawing.height or _FAR.search(drawing.source):
+        # Into the middle of a square, with a canvas of its own, which keeps the renderer from places far away.
+        frame = f'width="{SIZE}" height="{SIZE}" viewBox="0 0 {drawing.width:g} {drawing.height:g}"'
+        source = f"<svg {_XMLNS} {frame}>{drawing.source}</svg>"
     try:
         png = resvg_py.svg_to_bytes(svg_string=source, width=SIZE, height=SIZE, background="#ffffff", **_fonts())
     except ValueError as error:
@@ -116,11 +136,11 @@ def likeness(picture: Picture, gold: Picture) -> float:
     share = BACKGROUND_SHARE * min(1.0, gold.drawn_frac / MUCH_DRAWN_FRAC)
     difference = _total(picture.pixels - gold.pixels)
     colour = 0.0
-    for weight, paper in ((1 - share, _WHITE), (share, gold.background)):
-        ink = _total(picture.pixels - paper) + _total(gold.pixels - paper)
+    on_background = picture.ink if (gold.background == _WHITE).all() else _total(picture.pixels - gold.background)
+    for weight, ink in ((1 - share, picture.ink + gold.ink), (share, on_background + gold.background_ink)):
         colour += weight * (1.0 - difference / ink if difference else 1.0)
     edge_difference = _total(picture.edges - gold.edges)
-    edge = 1.0 - edge_difference / (_total(picture.edges) + _total(gold.edges)) if edge_difference else 1.0
+    edge = 1.0 - edge_difference / (picture.edge_ink + gold.edge_ink) if edge_difference else 1.0
     value = min(1.0, max(0.0, COLOUR_SHARE * colour + EDGE_SHARE * edge))
     return _with_words(value, picture.words, gold.words) if gold.words else value
 

@@ -160,9 +160,11 @@ def _by_task(sample: Sample, response: Response, reading: Reading, *, only_quick
     accuracy = measure(answer, gold)
     if accuracy is None:
         return None
-    if not _is_unit(accuracy):
-        raise ValueError(f"an accuracy must be a number in [0, 1], got {accuracy!r}")
-    return Judged(min(1.0, max(0.0, accuracy)), task.show(answer))
+    if not 0.0 <= accuracy <= 1.0:
+        if not _is_unit(accuracy):
+            raise ValueError(f"an accuracy must be a number in [0, 1], got {accuracy!r}")
+        accuracy = min(1.0, max(0.0, accuracy))
+    return Judged(accuracy, task.show(answer))
 
 
 def _read(sample: Sample, response: Response, task: Task, reading: Reading) -> tuple[Any, str]:
@@ -234,7 +236,7 @@ def task_of(sample: Sample) -> Task:
         f"'{sample.problem_type}' has no reward; {hint}",
         where=sample.where or sample.id,
         field="problem_type",
-        remedy="mend the row, or register a reward of your own for it",
+        remedy="correct the problem_type, or register a reward of your own for it",
     )
 
 

@@ -50,5 +50,6 @@ def bad_gold(sample: Sample, problem: str, *, remedy: str = "") -> DataError:
         f"{problem}, got {shown!r}",
         where=sample.where or sample.id,
         field="answer",
-        remedy=remedy or f"mend the row, or give it another problem_type than '{sample.problem_type}'",
+        remedy=remedy
+        or f"write the answer in that form, or give the row another problem_type than '{sample.problem_type}'",
     )

@@ -217,7 +217,7 @@ def _data_error(outcome: Outcome[Heavy, Score]) -> DataError:
         f"the gold answer could not be read: {error.problem}",
         where=sample.where or sample.id,
         field="answer",
-        remedy="mend the row, or raise reward.deadline_s and reward.memory_mb",
+        remedy="shorten the gold answer, or raise reward.deadline_s and reward.memory_mb",
     )
 
 

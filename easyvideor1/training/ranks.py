@@ -192,7 +192,15 @@ def joined(*, timeout_s: float) -> Iterator[Ranks]:
         first = TorchRanks(rank=rank, size=size, group=_group(start), store=PrefixStore("start", notes))
         seen = first.gather(rank, of="start-up")
         ones = torch.ones(1, device=device)
-        dist.all_reduce(ones)
+        try:
+            work = dist.all_reduce(ones, async_op=True)
+            assert work is not None
+            work.wait(start)
+        except RuntimeError as error:
+            raise RunError(
+                f"rank {rank}: the ranks found each other, but could not add up a number on {device} within "
+                f"{START_S:g} s: {_first_line(error)}. On GPUs, NCCL_DEBUG=INFO says which connection fails"
+            ) from error
         if seen != list(range(size)) or float(ones) != size:
             raise RunError(f"rank {rank}: the sum of {size} ones over all ranks is {float(ones):g}, the ranks {seen}")
         yield TorchRanks(rank=rank, size=size, group=_group(timedelta(seconds=timeout_s)), store=notes)

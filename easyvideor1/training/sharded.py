@@ -30,7 +30,12 @@ def shard(forward: PackForward, config: ParallelConfig, *, ranks: Ranks, dtype: 
     Args:
         forward: of a model in float32, the same on all ranks.
         dtype: what it computes in.
+
+    Raises:
+        UsageError: offloading without a GPU, or machines with unlike numbers of ranks for "hybrid".
     """
+    if config.cpu_offload and not torch.cuda.is_available():
+        raise UsageError("parallel.cpu_offload keeps weights out of a GPU's memory, but there is no GPU; leave it out")
     model = forward.model
     tower = vision_tower(model)
     layers: list[nn.Module] = [*language_model(model).layers]

@@ -299,9 +299,10 @@ def test_two_columns_of_one_name_are_an_error(folder, capsys):
     assert "two columns are called 'answer' (rename one)" in capsys.readouterr().err
 
 
-def test_a_picture_in_a_cell_is_written_and_nan_is_nothing(folder):
+@pytest.mark.parametrize("head", ["", "data:image/png;base64,"])
+def test_a_picture_in_a_cell_is_written_and_nan_is_nothing(head, folder):
     content = (folder / "c.png").read_bytes()
-    row = {"question": "?", "answer": "3", "image": base64.b64encode(content).decode(), "start": float("nan")}
+    row = {"question": "?", "answer": "3", "image": head + base64.b64encode(content).decode(), "start": float("nan")}
     (folder / "source.json").write_text(json.dumps([row]))
     assert main(["data", "convert", str(folder / "source.json"), "--out", str(folder / "rows.jsonl")]) == 0
     (sample,) = read_samples(folder / "rows.jsonl")

@@ -227,7 +227,7 @@ def test_a_gold_answer_that_cannot_be_read_is_told_with_field_and_remedy(capsys,
     _, report = answer(capsys, "data", "check", data, "--workers", "1")
     (problem,) = report["problems"]
     assert problem["text"].startswith("field 'answer'")
-    assert "mend the row" in problem["text"]
+    assert "write the answer in that form" in problem["text"]
 
 
 def test_data_check_knows_the_rewards_of_a_recipe(capsys, tmp_path):

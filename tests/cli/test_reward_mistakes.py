@@ -82,7 +82,7 @@ MISTAKES = {
     "no file of cases": Mistake(cases="", says=("cases.jsonl",), action="missing"),
     "no reward file": Mistake(
         code=2, settings=("reward.rewards={numerical: none.py:own}",),
-        says=("none.py", "does not exist", "mend the path")
+        says=("none.py", "does not exist", "correct the path")
     ),
     "a reward that is no place": Mistake(
         code=2, settings=("reward.rewards={numerical: own}",), says=("'own'", "write path/to/file.py:function")
@@ -104,11 +104,11 @@ MISTAKES = {
     ),
     "a syntax error": Mistake(
         code=2, own="def own(sample, text)\n    return 1.0\n", settings=(OWN,),
-        says=("own.py:1", "SyntaxError", "mend the file"),
+        says=("own.py:1", "SyntaxError", "correct the file"),
     ),
     "an import that fails": Mistake(
         code=2, own="import json\nimport no_such_module\n", settings=(OWN,),
-        says=("own.py:2", "No module named 'no_such_module'", "mend the file"),
+        says=("own.py:2", "No module named 'no_such_module'", "correct the file"),
     ),
     "an exception": Mistake(
         own=own("return Score(value=sample.extra['depth'])"), settings=(OWN,),

@@ -9,6 +9,8 @@ import time
 
 import pytest
 import yaml
+from support.on_ranks import results
+from support.rank_training import command
 
 from easyvideor1.cli import main
 from easyvideor1.demo.clips import Scene, Thing, write_clip, write_image
@@ -224,3 +226,25 @@ def test_a_problem_type_of_ones_own_is_judged_by_its_function_from_load_to_updat
     assert main(["train", path, place]) == 0
     metrics = read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert [row["accuracy/my type"] for row in metrics if "accuracy/my type" in row] == [0.25]
+
+
+def test_two_processes_go_on_with_the_run_of_one_as_it_does(folder, tmp_path):
+    overrides = ["algorithm.options={kl_coef: 0.1}", "train.validation_samples=1", "train.checkpoint_every=2"]
+    one, two = recipe(folder, tmp_path / "one"), recipe(folder, tmp_path / "two")
+    assert main(["train", one, *overrides, "train.steps=3"]) == 0
+    assert main(["train", two, *overrides, "train.steps=2"]) == 0
+    assert results(command, ["train", two, *overrides, "train.steps=3"]) == [0, 0]
+    found, expected = (comparable(read_metrics(tmp_path / run / "metrics.jsonl")) for run in ("two", "one"))
+    at_steps = [[record for record in records if "loss/total" in record] for records in (found, expected)]
+    assert [record["step"] for record in at_steps[0]] == [1, 2, 3]
+    for record, wanted in zip(*at_steps, strict=True):
+        assert record.keys() == wanted.keys()
+        for name in wanted.keys() - {"update/model_tokens"}:
+            assert record[name] == pytest.approx(wanted[name], rel=1e-3, abs=1e-5), name
+    answers = [
+        [(answer["step"], answer["id"], answer["kind"], answer["response"]) for answer in read_validation(path)]
+        for path in (tmp_path / run / "validation.jsonl" for run in ("two", "one"))
+    ]
+    assert [answer for answer in answers[0] if answer[0] in (0, 3)] == answers[1]
+    assert (tmp_path / "two" / "report.html").exists()
+    assert (tmp_path / "two" / "log.1.txt").exists()

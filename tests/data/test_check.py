@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from easyvideor1.config import CacheConfig, SourceConfig
+from easyvideor1.data import row_check
 from easyvideor1.data.check import Steps, Workers, check_sources
 from easyvideor1.data.length_check import LengthCheck, LengthLimit
 from easyvideor1.data.media_check import DecodeMedium, VerdictFile
 from easyvideor1.data.report import report_of
-from easyvideor1.data.row_check import CheckRows
+from easyvideor1.data.row_check import CheckRows, chunks_of
+from easyvideor1.data.rows import RowFile
 from easyvideor1.errors import DataError, MediaError
 from easyvideor1.types import FrameSpec, VisionSpec
 from easyvideor1.video.cache import entries
@@ -161,3 +163,13 @@ def test_a_verdict_file_with_a_torn_line_is_still_read(tmp_path, write_video, wr
     assert set(json.loads(lines[0])) == {"key", "reason", "warnings"}
     verdicts.write_text(lines[0] + "\n" + lines[1][:20])
     assert check(tmp_path, data).num_decoded == 1
+
+
+def test_pieces_of_work_are_bounded_in_rows_and_in_bytes(tmp_path, write_rows, monkeypatch):
+    monkeypatch.setattr(row_check, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(row_check, "CHUNK_BYTES", 100)
+    path = write_rows([{"x": "y" * (200 if number % 5 == 0 else 1)} for number in range(12)])
+    places = list(range(1, 12))
+    chunks = list(chunks_of(SourceConfig(path=str(path)), RowFile(path), places))
+    assert [(chunk.start, len(chunk.rows)) for chunk in chunks] == [(0, 4), (4, 1), (5, 4), (9, 1), (10, 1)]
+    assert [where.rpartition(":")[2] for chunk in chunks for where, _ in chunk.rows] == [str(n + 1) for n in places]

@@ -31,7 +31,7 @@ def examples() -> Iterator[dict[str, Any]]:
             text = text[end:].strip()
 
 
-@pytest.mark.parametrize("row", examples(), ids=lambda row: row["problem"][:20])
+@pytest.mark.parametrize("row", list(examples()), ids=lambda row: row["problem"][:20])
 def test_every_example_is_a_row_with_a_gold_answer_that_can_be_judged(row: dict[str, Any]) -> None:
     sample = parse_row(row, where="data.md", media_root=Path())
     assert sample.extra == {}

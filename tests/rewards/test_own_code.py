@@ -70,8 +70,8 @@ def test_a_path_is_relative_to_the_recipe(tmp_path, monkeypatch):
 
 USE = "from easyvideor1.rewards import part, reward\n"
 MISTAKES = {
-    "no file": (None, r"gone\.py: the file of the function 'judge' does not exist; mend the path"),
-    "syntax": ("def judge(s, t)\n    return 1\n", r"own\.py:1: cannot be imported: SyntaxError.*mend the file"),
+    "no file": (None, r"gone\.py: the file of the function 'judge' does not exist; correct the path"),
+    "syntax": ("def judge(s, t)\n    return 1\n", r"own\.py:1: cannot be imported: SyntaxError.*correct the file"),
     "a missing module": ("\nimport no_such_module\n", r"own\.py:2: cannot be imported: ModuleNotFoundError"),
     "an error at import": ("x = 1\ny = x / 0\n", r"own\.py:2: cannot be imported: ZeroDivisionError"),
     "another name": ("def judges(s, t): ...\n", r"has no function 'judge'; it defines judges"),

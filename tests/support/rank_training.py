@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 
 from easyvideor1.algo.algorithms import named_algorithm
 from easyvideor1.algo.credit import normalizer
+from easyvideor1.cli import main
 from easyvideor1.config import AlgorithmConfig, OptimizerConfig, ParallelConfig
 from easyvideor1.model.weights import full_tensors
 from easyvideor1.records.metrics import is_wall_clock
@@ -47,12 +48,20 @@ class Updated:
     gradients: dict[str, torch.Tensor]
 
 
-def made_policy(ranks: Ranks, *, family: str = "qwen3_vl", parallel: ParallelConfig | None = None) -> Policy:
+def made_policy(
+    ranks: Ranks,
+    *,
+    family: str = "qwen3_vl",
+    parallel: ParallelConfig | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Policy:
     model = tiny_model(family)
+    if ranks.size == 1:
+        model.to(dtype)
     shared_prefix.enable(model)
     forward = PackForward(model)
     if ranks.size > 1:
-        sharded.shard(forward, parallel or ParallelConfig(), ranks=ranks, dtype=torch.float32)
+        sharded.shard(forward, parallel or ParallelConfig(), ranks=ranks, dtype=dtype)
     return Policy(
         forward,
         algorithm=GRPO,
@@ -76,7 +85,7 @@ def updated(policy: Policy, cases: Sequence[Case], *, owners: Sequence[int], tok
         idle=Idle(),
     )
     tally = policy.update([work], step=0)
-    weights = policy.model.named_parameters()
+    weights = policy.masters.by_name.items()
     gradients = full_tensors((name, weight.grad) for name, weight in weights if weight.grad is not None)
     return Updated(metrics=tally.values(), gradients={name: gradient.clone() for name, gradient in gradients})
 
@@ -115,6 +124,8 @@ def of_layouts(ranks: Ranks) -> dict[str, Updated]:
     for shard in ("none", "hybrid"):
         policy = made_policy(ranks, parallel=ParallelConfig(shard=shard))
         found[shard] = updated(policy, cases_of(policy, ["text", "video"]), owners=[0, 1])
+    policy = made_policy(ranks, dtype=torch.bfloat16)
+    found["bfloat16"] = updated(policy, cases_of(policy, ["text", "video"]), owners=[0, 1])
     return found
 
 
@@ -179,16 +190,9 @@ def all_runs(folder: Path, ranks: Ranks | None = None) -> dict[str, Ran]:
     return {name: run(name, folder / str(number), ranks) for number, name in enumerate(RUNS)}
 
 
-def resumed(folder: Path, ranks: Ranks | None = None) -> dict[str, torch.Tensor]:
-    """The weights after a run of two steps that was left after the first, if `folder` holds one."""
-    if ranks is None:
-        with joined(timeout_s=300) as ranks:
-            return resumed(folder, ranks)
-    for steps in (1, 2):
-        config = made_config(folder, "train.steps=2")
-        trainer = made_trainer(replace(config, train=replace(config.train, steps=steps)), ranks=ranks)
-        trainer.run()
-    return final_weights(trainer)
+def command(words: Sequence[str]) -> int:
+    """The command line, in this process."""
+    return main(list(words))
 
 
 def _failing(items: Any) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 from support.on_ranks import results
 from support.rank_cases import lose_the_other, part_ways, talk, wait_in_vain
 
-from easyvideor1.errors import DataError
+from easyvideor1.errors import DataError, RunError, UsageError
 from easyvideor1.training.ranks import Ranks, joined
 
 
@@ -56,3 +58,27 @@ def test_a_rank_that_does_not_come_is_named_with_its_last_call() -> None:
     first, second = results(lose_the_other)
     assert second == "left"
     assert "waited in vain at 'packs'" in first
+
+
+def test_ranks_that_do_not_find_each_other_are_told_what_to_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    place = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    for name, value in place.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("easyvideor1.training.ranks.START_S", 2.0)
+    with (
+        pytest.raises(RunError, match=rf"did not find each other within 2 s .*MASTER_PORT={port}"),
+        joined(timeout_s=9),
+    ):
+        pass
+
+
+def test_more_ranks_than_gpus_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    with pytest.raises(UsageError, match=r"3 or more ranks .* has 2 GPUs"), joined(timeout_s=9):
+        pass

@@ -57,6 +57,15 @@ def test_families_and_ways_to_shard(name: str, updates: tuple) -> None:
         assert_same(found[name], expected[name])
 
 
+def test_in_half_precision_shards_are_float32_and_sums_over_ranks_too(updates: tuple) -> None:
+    expected, ranks = updates
+    for found in ranks:
+        gradients = found["bfloat16"].gradients
+        assert {gradient.dtype for gradient in gradients.values()} == {torch.float32}
+        # The same rounding of the same layers: what differs are a few sums.
+        assert distance(gradients, expected["bfloat16"].gradients) < 2e-2
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Ran], list[dict[str, Ran]]]:
     one: Path = tmp_path_factory.mktemp("one")

@@ -102,11 +102,13 @@ class MediaWriter:
 
 
 def _content_in(text: str) -> bytes | None:
-    """The picture that a text is in base64, as tables hold them; None where it is a path."""
-    if len(text) < LEAST_BASE64 or not text.startswith(BASE64_HEADS):
+    """What a text is in base64, as tables and addresses (`data:..;base64,..`) hold it; None where it is a path."""
+    if text.startswith("data:"):
+        text = text.partition(";base64,")[2]
+    elif len(text) < LEAST_BASE64 or not text.startswith(BASE64_HEADS):
         return None
     try:
-        return base64.b64decode(text, validate=True)
+        return base64.b64decode(text, validate=True) or None
     except binascii.Error:
         return None
 

@@ -76,6 +76,8 @@ def _read(text: str) -> Number | None:
         if not (rest.is_concluded(text, last.start) or rest.is_result(text, first.start, last)):
             return None
         first, found = last, [last]
+    elif len(found) > 1 and rest.is_computation(text, found):
+        return None
     is_silent = rest.is_silent(text)
     if any(
         rest.is_term(text, numeral.end) or not (is_silent or rest.stands(text, numeral.start, numeral.end))
@@ -142,7 +144,8 @@ def same_number(answer: Number, gold: Number) -> bool:
     >>> same_number(Number(13, 1, True), Number(12, 1, True))
     False
     """
-    if answer.unit is gold.unit is BARE and not (answer.is_percent or gold.is_percent):
+    is_bare = not (answer.unit.dimension and gold.unit.dimension)
+    if is_bare and not (answer.is_percent or gold.is_percent):
         left, right = answer.num * gold.den, gold.num * answer.den
         if left == right:
             return True

@@ -5,7 +5,9 @@ All texts here are in lower case, as `scan.normalized` gives them.
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Sequence
 
 from easyvideor1.rewards.numbers.scan import Numeral
 
@@ -18,7 +20,7 @@ def _alone(words: str) -> str:
 _TRIGGER = re.compile(
     r"[<>\u2264\u2265\u221a\u221b\u2211\u03c0\u00b1!+*/^?\\]|n't|"
     + _alone(
-        r"not|never|no|cannot|neither|nor|without|except|excluding|excludes?|besides|unlike|wrong|incorrect|false"
+        r"not|never|no|none|cannot|neither|nor|without|except|excluding|excludes?|besides|unlike|wrong|incorrect|false"
         r"|mistaken"
         r"|impossible|rather|instead|other|different|but|than|at|up|over|under|above|below|beyond|exceed\w*|upwards?"
         r"|minimum|maximum|min|max|within|past|surpass\w*|as|less|more|fewer|greater|roots?|sqrt|squares?|cubes?"
@@ -43,7 +45,7 @@ _FILLER = (
 )
 _DENIED_BEFORE = re.compile(
     _alone(
-        r"not|never|no longer|cannot|neither|nor|without|except|excluding|excludes?|besides|unlike|wrong|incorrect"
+        r"not|never|no longer|none|cannot|neither|nor|without|except|excluding|excludes?|besides|unlike|wrong|incorrect"
         r"|false"
         r"|impossible|rather than|instead of|other than|different from|all but|anything but"
     )
@@ -128,6 +130,14 @@ _CONCLUDED = re.compile(
 _COMPUTATION = re.compile(
     r"\(?-?[\d.,]+\)?(?:\s?(?:[-+*/^x]|times|plus|minus|divided by)\s?\(?-?[\d.,]+\)?)+\s?=\s?[$]?\Z"
 )
+_OPERATOR = re.compile(r"\s?(?:[-+*/^x]|times|plus|minus|divided by|mod)\s?")
+
+
+def is_computation(text: str, found: Sequence[Numeral]) -> bool:
+    """True where a sign of arithmetic stands between two numbers: "4 + 4" is no 4."""
+    return any(_OPERATOR.fullmatch(text, one.end, other.start) for one, other in itertools.pairwise(found))
+
+
 _OPEN = re.compile(_alone("or|either|maybe|perhaps|could|might|if"))
 
 

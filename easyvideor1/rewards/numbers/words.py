@@ -30,7 +30,7 @@ _RUN = re.compile(
     rf"(?P<point>(?: point)(?: (?:{'|'.join(_UNITS)})(?![a-z]))++)?"
     rf"(?P<half> and a half(?![a-z]))?(?:[ -](?P<part>{_PART})(?![a-z]))?"
 )
-_LONE_PART = re.compile(r"(?<![a-z])(?<!and )(?<!and a )(?:a |one )?(half|quarter)(?: of| an?)?(?![a-z])")
+_LONE_PART = re.compile(r"(?<![a-z])(?<!and )(?<!and a )(?:a |one )?(half|quarter)(?: of)?(?: an?)?(?![a-z])")
 _NAMED_PART = re.compile(
     r"(?<![a-z])(?<!and )an? (third|fourth|fifth|sixth|seventh|eighth|ninth|tenth)(?= of(?![a-z])|\W*\Z)"
 )

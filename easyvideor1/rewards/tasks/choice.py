@@ -264,7 +264,7 @@ def _read_gold(sample: Sample) -> str:
         raise bad_gold(
             sample,
             f"a multiple-choice answer is one of the letters {allowed}",
-            remedy="mend the row; several right letters are problem_type 'multiple select'",
+            remedy="write one letter; several right letters are problem_type 'multiple select'",
         )
     return letter
 
