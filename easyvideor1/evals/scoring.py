@@ -74,7 +74,7 @@ def score_responses(
             official_outcomes.append(judged)
             continue
         strict_outcomes.append(strict(item, text or "", reading=protocol.reading))
-        official_outcomes.append(_official(item, text, protocol))
+        official_outcomes.append(official(item, text, protocol))
     return Scored(
         benchmark=benchmark,
         protocol=protocol,
@@ -85,7 +85,7 @@ def score_responses(
     )
 
 
-def _official(item: Item, text: str | None, protocol: Protocol) -> Outcome:
+def official(item: Item, text: str | None, protocol: Protocol) -> Outcome:
     """The outcome by the reader of the protocol; an item that only a judge reads is unscored."""
     name = protocol.reader_of(item)
     if item.judge or not name:
