@@ -43,7 +43,7 @@ class ModelConfig:
     path: str
     """Folder with the model, its tokenizer and chat template, in Transformers' format."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Of the model in sampling, forward and backward; the optimizer keeps float32 weights either way."""
+    """Number type of the model in sampling, forward and backward; the optimizer keeps float32 weights either way."""
     freeze_vision_tower: bool = False
     """Train the language model only."""
     gradient_checkpointing: bool = False
@@ -116,7 +116,7 @@ class DataConfig:
     image: FrameSpec = field(default_factory=lambda: FrameSpec(max_pixels=1_048_576))
     """Budget of one image; only the pixel limits count."""
     max_prompt_tokens: int = 16_384
-    """Longer prompts are bad samples; they are found from the plan, before any decode."""
+    """Longest prompt; longer ones are bad samples, found from the plan before any decode."""
     on_bad_sample: Literal["error", "skip"] = "error"
     """What a sample does that cannot be used (a wrong row, a broken file, too long a prompt): stop the run, or be left
     out, counted and noted in bad_samples.jsonl."""
@@ -167,7 +167,7 @@ class RolloutConfig:
     top_k: int = 0
     """Sample among the k likeliest tokens; 0: among all."""
     max_response_tokens: int = 1024
-    """Longer responses are cut there."""
+    """Longest response; longer ones are cut there."""
     tokens_per_batch: int = 65_536
     """Tokens whose keys and values are in memory at once while sampling: each prompt once, and max_response_tokens for
     each response under way (one is always, however long)."""
@@ -189,7 +189,7 @@ class JudgeConfig:
     """A language model that grades answers, behind an OpenAI-compatible endpoint."""
 
     base_url: str
-    """Such as http://localhost:8000/v1."""
+    """Address of the endpoint, such as http://localhost:8000/v1."""
     model: str
     """Name of the model there."""
     problem_types: tuple[str, ...]
@@ -201,11 +201,11 @@ class JudgeConfig:
     concurrency: int = 16
     """Requests under way at once."""
     timeout_s: float = 60.0
-    """Time one request may take."""
+    """Longest time that one request may take, in seconds."""
     retries: int = 3
     """Further tries of a failed request, by the client, with growing pauses."""
     max_tokens: int = 1024
-    """Longest reply."""
+    """Longest reply of the judge, in tokens."""
 
     def __post_init__(self) -> None:
         check_text("reward.judge", self, "base_url", "model", "cache_dir")
@@ -234,14 +234,14 @@ class RewardConfig:
     workers: int = 2
     """Processes for answers that may take long to score (math, code, rewards of your own)."""
     deadline_s: float = 10.0
-    """Wall time one answer may take there: then it is wrong, or unscored where code of yours judges it. A batch that
+    """Wall time one answer may take there: then it is wrong, or unscored where code of yours scores it. A batch that
     has lost much time this way gives the others less."""
     memory_mb: int = 2048
     """Address space of one such process."""
     sandbox: tuple[str, ...] = ()
     """Command that runs Python answers in a sandbox of yours; none: programs are compared as text, never run."""
     judge: JudgeConfig | None = None
-    """A language model as judge of some problem types; None: none."""
+    """A language model that grades the answers of some problem types; None: no judge."""
 
     def __post_init__(self) -> None:
         check_range("reward", self, low=0, high=1, names=("max_unscored_frac",))
@@ -280,7 +280,7 @@ class RewardConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AlgorithmConfig:
-    """What an update learns from the scores."""
+    """The algorithm of an update: how it learns from the scores."""
 
     name: str = "grpo"
     """Name of an algorithm (docs/adding-an-algorithm.md lists them)."""
@@ -314,13 +314,13 @@ class OptimizerConfig:
     """AdamW, and the learning rate over the steps of the run."""
 
     learning_rate: float = 1e-6
-    """Of the step after the warm-up; from there on it follows the schedule."""
+    """Learning rate at the end of the warm-up; from there on it follows the schedule."""
     betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of AdamW's two moments."""
     weight_decay: float = 0.01
     """Share of a weight that is taken away per step, times the learning rate."""
     max_grad_norm: float = 1.0
-    """Longer gradients are scaled down to this norm; .inf: never."""
+    """Largest norm of the gradient; longer gradients are scaled down to it. .inf: never."""
     warmup_steps: int = 0
     """Steps over which the rate rises evenly to its full value, the first of them not at 0."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
@@ -400,6 +400,9 @@ class TrainConfig:
             )
 
 
+TrackerName = Literal["tensorboard", "wandb", "trackio", "swanlab"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ParallelConfig:
     """How several processes (ranks) train together; without a launcher there is one, and none of this counts."""
@@ -426,7 +429,7 @@ class RunConfig:
     out: str
     """Folder of the run: metrics, checkpoints, rollouts, report."""
     seed: int = 0
-    """Of the order of samples and of all sampling."""
+    """Seed of the order of samples and of all sampling."""
     model: ModelConfig
     """The model that is trained."""
     data: DataConfig
@@ -445,11 +448,17 @@ class RunConfig:
     """AdamW and the learning rate."""
     train: TrainConfig
     """The steps of the run."""
+    trackers: tuple[TrackerName, ...] = ()
+    """Where metrics go beside metrics.jsonl; each takes its server, key and mode from its own settings."""
+    project: str = "easyvideor1"
+    """Name under which trackers file the run."""
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
     """How several processes train together."""
 
     def __post_init__(self) -> None:
-        check_text("", self, "out")
+        check_text("", self, "out", "project")
+        if len(set(self.trackers)) < len(self.trackers):
+            raise UsageError(f"trackers: one stands twice in {list(self.trackers)}; name each once")
         check_range("", self, low=0, names=("seed",))
 
 
@@ -468,6 +477,8 @@ class Settings:
     offline: OfflineConfig = field(default_factory=OfflineConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     train: TrainConfig | None = None
+    trackers: tuple[TrackerName, ...] = ()
+    project: str = "easyvideor1"
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
 
 

@@ -35,8 +35,8 @@ class Media:
     end_s: float | None = None
     """Clip range in seconds of the file; None means from its start / to its end."""
     fps: float | None = None
-    """Of a video file: sample it at this rate instead of that of the FrameSpec. Of a frame folder or frame list, which
-    carry no times of their own: the rate at which its frames were taken."""
+    """Frames per second. For a video file: sample it at this rate instead of that of the FrameSpec. For a frame folder
+    or frame list, which carry no times of their own: the rate at which its frames were taken."""
     times_s: tuple[float, ...] | None = None
     """Times of a frame folder or frame list; instead of `fps`."""
 
@@ -138,7 +138,7 @@ class VisionSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MediaPlan:
-    """What of a medium will be seen, known before anything is decoded."""
+    """The frames of a medium that will be seen, known before anything is decoded."""
 
     media: Media
     times_s: tuple[float, ...]
@@ -190,7 +190,7 @@ class Prompt:
     position_ids: np.ndarray
     """int64 [3, L]: time, height, width."""
     plans: tuple[MediaPlan, ...]
-    """In the order of `sample.media`."""
+    """One plan for each medium, in the order of `sample.media`."""
 
     @property
     def next_position(self) -> int:
@@ -207,7 +207,7 @@ class Example:
 
     prompt: Prompt
     clips: tuple[Clip, ...]
-    """In the order of `prompt.plans`."""
+    """One clip for each plan, in the order of `prompt.plans`."""
     features: dict[str, torch.Tensor]
     """pixel_values, image_grid_thw, pixel_values_videos, video_grid_thw; only those the sample has."""
 

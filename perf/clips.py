@@ -40,11 +40,11 @@ def repeated(
     with av.open(str(target), "w") as out, av.open(str(source)) as container:
         rate = container.streams.video[0].average_rate
         assert rate is not None
-        stream = out.add_stream(codec, rate=rate)
+        stream = out.add_stream(codec, rate=rate, options=CODEC_OPTIONS[codec])
+        assert isinstance(stream, av.VideoStream)
         picture = container.streams.video[0]
         stream.width, stream.height = size or (picture.width, picture.height)
-        stream.pix_fmt, stream.options = "yuv420p", CODEC_OPTIONS[codec]
-        stream.gop_size = round(2 * rate)
+        stream.pix_fmt, stream.gop_size = "yuv420p", round(2 * rate)
         packets, num_frames = [], 0
         for frame in container.decode(video=0):
             frame = frame.reformat(stream.width, stream.height, "yuv420p", interpolation="BICUBIC")

@@ -115,9 +115,9 @@ def our_plan(work: Work) -> Measure[None]:
     return measured(lambda: work.plan and None)
 
 
-def our_patches(entry: Path, dtype: str) -> Measure[None]:
+def our_patches(entry: Path, dtype: str) -> Measure[int]:
     """A stored clip to patches."""
-    return measured(lambda: patches(CODECS["raw"].read(entry).frames, VISION, dtype=DTYPES[dtype]).numel() and None)
+    return measured(lambda: patches(CODECS["raw"].read(entry).frames, VISION, dtype=DTYPES[dtype]).numel())
 
 
 def our_difference(work: Work, cache_dir: Path) -> dict[str, float]:

@@ -4,7 +4,7 @@
 
 A run is NAME:SEED. NAME is an algorithm, or a control: `lr0` (learning rate 0), `shuffled` (each training question
 gets the gold answer of another one of its type and number of options). `cold-NAME` starts from `--cold-model`, which
-never learnt the asked form. luffy, sft and `mixed-ALGORITHM` put the offline responses of `--stored` into the groups.
+never learnt the asked form. luffy, sft and `offline-ALGORITHM` put the trajectories of `--offline` into the groups.
 Finished runs are not run again. The last line is JSON: {"runs": {NAME:SEED: {"greedy": [before, after], ..}}}.
 """
 
@@ -23,7 +23,7 @@ from pathlib import Path
 from easyvideor1.demo.dataset import build_dataset
 from easyvideor1.report.read import read_metrics
 
-NEED_STORED = ("luffy", "sft")
+NEED_OFFLINE = ("luffy", "sft")
 
 
 def shuffle_gold(path: Path, *, seed: int) -> None:
@@ -48,12 +48,12 @@ def overrides(name: str, args: argparse.Namespace) -> list[str]:
         return [*words, "optimizer.learning_rate=0"]
     if name == "shuffled":
         return words
-    algorithm = name.removeprefix("cold-").removeprefix("mixed-")
+    algorithm = name.removeprefix("cold-").removeprefix("offline-")
     words.append(f"algorithm.name={algorithm}")
     if name.startswith("cold-"):
         words += [f"model.path={args.cold_model}", "train.stop.zero_reward_steps=0"]
-    if algorithm in NEED_STORED or "mixed-" in name:
-        words += ["offline.enable=true", f"offline.source={args.stored}"]
+    if algorithm in NEED_OFFLINE or "offline-" in name:
+        words += ["offline.enable=true", f"offline.source={args.offline}"]
     return words
 
 
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/demo"))
     parser.add_argument("--jobs", type=int, default=2, help="runs at once, one thread each")
     parser.add_argument(
-        "--stored", type=Path, help="offline responses: collected.jsonl of `data filter`, or rows {id, response}"
+        "--offline", type=Path, help="offline trajectories: collected.jsonl of `data filter`, or rows {id, response}"
     )
     parser.add_argument("--cold-model", type=Path, help="the start of cold-* runs")
     parser.add_argument("--set", nargs="*", default=[], metavar="a.b=c", help="values for every run")

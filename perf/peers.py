@@ -23,7 +23,7 @@ if torch.version.cuda is None:
 def reader() -> str:
     """qwen-vl-utils' first choice where it loads (it needs FFmpeg's libraries), else its second; same frames."""
     try:
-        import torchcodec.decoders  # noqa: F401
+        import torchcodec.decoders  # noqa: F401  # pyright: ignore[reportMissingImports]
     except (ImportError, RuntimeError):
         return "decord"
     return "torchcodec"
@@ -32,7 +32,7 @@ def reader() -> str:
 def decoded(path: str, spec: FrameSpec) -> tuple[torch.Tensor, dict[str, Any]]:
     """Frames as qwen-vl-utils gives them, float32 [T, 3, H, W], and its metadata."""
     os.environ["FORCE_QWENVL_VIDEO_READER"] = reader()
-    from qwen_vl_utils import fetch_video
+    from qwen_vl_utils import fetch_video  # pyright: ignore[reportMissingImports]
 
     ask = {
         "video": path,

@@ -14,7 +14,7 @@ WORDS = (  # noqa: SIM905
 ).split()
 
 
-def row(rng: random.Random, problem_type: str, gold: str, answer: str, options: tuple[str, ...] = ()) -> Row:
+def row(rng: random.Random, problem_type: str, gold: str, answer: str, *, options: tuple[str, ...] = ()) -> Row:
     """A response with a thought of 120 words."""
     thought = " ".join(rng.choices(WORDS, k=120))
     sample = Sample(id=f"{rng.random()}", problem_type=problem_type, problem="?", gold=gold, options=options)
@@ -26,13 +26,13 @@ def _multiple_choice(rng: random.Random, number: int) -> Row:
     letter = rng.choice("ABCD")
     text = options["ABCD".index(letter)][3:]
     forms = (letter, letter, letter, f"{letter}.", f"({letter})", f"{letter}. {text}", f"The answer is {letter}.")
-    return row(rng, "multiple choice", rng.choice("ABCD"), rng.choice(forms), options)
+    return row(rng, "multiple choice", rng.choice("ABCD"), rng.choice(forms), options=options)
 
 
 def _multiple_select(rng: random.Random, number: int) -> Row:
     options = tuple(f"{letter}. {' '.join(rng.choices(WORDS, k=4))} {rng.randrange(10**6)}" for letter in "ABCDE")
     letters = [sorted(rng.sample("ABCDE", 2)) for _ in range(2)]
-    return row(rng, "multiple select", ",".join(letters[0]), ", ".join(letters[number % 2]), options)
+    return row(rng, "multiple select", ",".join(letters[0]), ", ".join(letters[number % 2]), options=options)
 
 
 def _written(rng: random.Random, value: int) -> str:

@@ -20,10 +20,10 @@ from typing import Any
 import torch
 import transformers
 
-from easyvideor1.cli.demo import MODEL, demo_config
 from easyvideor1.config import SourceConfig
 from easyvideor1.data.samples import read_samples
 from easyvideor1.demo.dataset import build_dataset
+from easyvideor1.demo.setup import MODEL, demo_config
 from easyvideor1.model.load import load_model
 from easyvideor1.model.vision import join_inputs
 from easyvideor1.rollout.engine import Request, Sampling

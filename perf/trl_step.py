@@ -35,9 +35,9 @@ import torch
 from PIL import Image
 
 from easyvideor1.algo.fit import fitting_algorithm
-from easyvideor1.cli.demo import MODEL
 from easyvideor1.config import RunConfig
 from easyvideor1.config_tree import build
+from easyvideor1.demo.setup import MODEL
 from easyvideor1.model.load import load_model
 from easyvideor1.report.terminal import open_progress
 from easyvideor1.rollout.engine import Request
@@ -113,7 +113,7 @@ class TimedEngine(HFEngine):
 
     sampling_s = 0.0
 
-    def generate(self, requests: Iterable[Request]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:
+    def generate(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:
         stream, found = super().generate(requests), ()
         while found is not None:
             start = time.process_time()
@@ -149,9 +149,9 @@ def trl_steps(
     case: Case, parts: Parts, samples: Sequence[Sample], *, steps: int, turn: Callable[[float, float], object]
 ) -> None:
     """Train with TRL; after each step `turn` is given its CPU seconds, and those of its sampling."""
-    from datasets import Dataset
+    from datasets import Dataset  # pyright: ignore[reportMissingImports]
     from transformers import AutoModelForImageTextToText, AutoProcessor, TrainerCallback
-    from trl import GRPOConfig, GRPOTrainer
+    from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportMissingImports]
 
     sampling = [0.0]
 
@@ -193,7 +193,7 @@ def trl_steps(
         disable_tqdm=True,
         dataloader_pin_memory=False,
     )
-    model = AutoModelForImageTextToText.from_pretrained(MODEL, dtype=torch.float32)
+    model: Any = AutoModelForImageTextToText.from_pretrained(MODEL, dtype=torch.float32)
     generate = model.generate
 
     def timed_generate(*args: Any, **kwargs: Any) -> Any:
@@ -266,7 +266,7 @@ def main() -> None:
             table.append(compare(case, repeats=args.repeats))
         print(table[-1])
     import transformers
-    import trl
+    import trl  # pyright: ignore[reportMissingImports]
 
     versions = {"torch": torch.__version__, "transformers": transformers.__version__, "trl": trl.__version__}
     print(json.dumps({"benchmark": "trl_step", "n": N, "table": table, "machine": platform.machine(), **versions}))

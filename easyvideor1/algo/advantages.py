@@ -65,13 +65,14 @@ def remax(rewards_G: Sequence[float], *, greedy_reward: float) -> list[float]:
 def pass_at_k(passed_G: Sequence[float], *, k: int) -> list[float]:
     """[G] advantages of the reward "at least one of k responses passes", in closed form (arXiv:2508.10751).
 
-    Over all ways to draw k of the n scored responses, a draw's reward is 1 if one of them passed. With m failures its
-    mean is p = 1 - C(m, k) / C(n, k) and its deviation sqrt(p (1 - p)); a response gets the mean standardized reward of
-    the draws that hold it. A group without failures, without passes, or with fewer than k failures has no signal.
+    Over all ways to choose k of the n scored responses, the reward of a choice is 1 if one of them passed. With m
+    failures its mean is p = 1 - C(m, k) / C(n, k) and its deviation sqrt(p (1 - p)); a response gets the mean
+    standardized reward of the choices that hold it. A group without failures, without passes, or with fewer than k
+    failures has no signal.
 
     Args:
         passed_G: [G] 1.0 passed, 0.0 failed, NaN unscored.
-        k: size of a draw, at least 1.
+        k: size of a choice, at least 1.
 
     >>> [round(value, 4) for value in pass_at_k([1.0, 0.0, 0.0, 0.0], k=2)]
     [1.0, -0.3333, -0.3333, -0.3333]
@@ -84,7 +85,7 @@ def pass_at_k(passed_G: Sequence[float], *, k: int) -> list[float]:
     if fail in (0.0, 1.0):
         return [0.0] * len(passed_G)
     std = math.sqrt(fail * (1 - fail))
-    # Of the draws that hold a given failed response, the share that fails as a whole.
+    # Of the choices that hold a given failed response, the share that fails as a whole.
     fail_given_failed = math.comb(num_failed - 1, k - 1) / math.comb(len(scored) - 1, k - 1)
     value = {1.0: fail / std, 0.0: (fail - fail_given_failed) / std}
     return [value.get(passed, 0.0) for passed in passed_G]

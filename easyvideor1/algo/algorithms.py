@@ -42,11 +42,11 @@ POSITIVE = ("shaping_gamma", "fixed_length", "pass_k", "pass_threshold")
 
 @dataclass(frozen=True, kw_only=True)
 class Algorithm:
-    """What an update does; every field but `name` and `paper` is an option of `algorithm.options`."""
+    """The definition of an update; every field but `name` and `paper` is an option of `algorithm.options`."""
 
     name: str
     paper: str
-    """Where the algorithm is defined."""
+    """The paper that defines the algorithm."""
     advantage: AdvantageKind = "grpo"
     """See algo.advantages; "one" gives every response the advantage 1."""
     loss: LossKind = "clip"
@@ -187,7 +187,7 @@ class Algorithm:
 
     @property
     def losses(self) -> set[str]:
-        """Of the tokens that train."""
+        """The losses of the tokens that train."""
         return ({self.loss} if self.policy_weight else set()) | ({self.offline_loss} if self.offline_weight else set())
 
 

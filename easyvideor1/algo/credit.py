@@ -71,7 +71,7 @@ def rollout_weights(group: Group, algorithm: Algorithm) -> tuple[float, ...]:
 
 
 def normalizer(groups: Sequence[Group], algorithm: Algorithm, *, max_response_tokens: int) -> float:
-    """What divides the loss of a whole batch; add it up over ranks before use.
+    """The number that divides the loss of a whole batch; add it up over ranks before use.
 
     Counts what trains (weight other than 0): tokens, responses, or responses times the fixed length, by the algorithm's
     average. 0 when nothing does; then there is no update to make.

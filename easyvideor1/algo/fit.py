@@ -61,6 +61,6 @@ def _check_group(config: RunConfig, made: Algorithm) -> None:
         )
     if made.advantage == "pass_at_k" and made.pass_k >= n:
         raise UsageError(
-            f"algorithm.options.pass_k={made.pass_k} must be below rollout.n={n}: otherwise every draw of k rollouts "
+            f"algorithm.options.pass_k={made.pass_k} must be below rollout.n={n}: otherwise every choice of k rollouts "
             "is the whole group and none stands out"
         )

@@ -151,14 +151,14 @@ def idle_sums(*, num_sampled: int, num_offline: int, is_only_update: bool) -> di
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Terms:
-    """What the token losses are made of, all [N] and 0 where a token does not train."""
+    """The quantities that token losses are computed from, all [N] and 0 where a token does not train."""
 
     logprobs: torch.Tensor
     advantages: torch.Tensor
     log_ratio: torch.Tensor
     """Log of current over old probability of each token."""
     level_log_ratio: torch.Tensor
-    """The same at the level of the algorithm (token, sequence, ...)."""
+    """log(new / old) at the level of the algorithm (token, sequence, ...)."""
     algorithm: Algorithm
 
     @property
@@ -174,7 +174,7 @@ class _Terms:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _TokenLoss:
-    """What a formula makes of each token, [N] each."""
+    """The values of a loss formula for each token, [N] each."""
 
     value: torch.Tensor
     is_clipped: torch.Tensor

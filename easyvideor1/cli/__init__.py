@@ -22,7 +22,8 @@ COMMANDS = {
     "train": "train a model by a recipe",
     "config": "list every key of a recipe with its type, default, unit and meaning",
     "reward": "score responses, and try the grader on a data set",
-    "eval": "public video benchmarks: list, items, score, prepare, export, diff",
+    "eval": "evaluate a model on public video benchmarks; list, items, score, prepare, export, show, diff",
+    "ask": "ask a model one question about a video or an image",
     "export": "write the model of a checkpoint as a folder of its own",
     "report": "write the HTML report of a run",
     "data": "check, clean, convert and filter data files",
@@ -96,7 +97,7 @@ def _parsed(argv: list[str]) -> argparse.Namespace:
     chosen = next((word for word in argv if not word.startswith("-")), None)
     for name, help_line in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=help_line, description=help_line)
-        subparser.add_argument("-v", "--verbose", action="store_true", help="log what is done, not only what is wrong")
+        subparser.add_argument("-v", "--verbose", action="store_true", help="log progress, not only warnings")
         if name == chosen:
             describe(subparser, importlib.import_module(f"easyvideor1.cli.{name}"))
     args, rest = parser.parse_known_args(argv)

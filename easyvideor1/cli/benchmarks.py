@@ -9,7 +9,7 @@ from easyvideor1.evals.protocol import FAMILIES
 
 
 def add_benchmark(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--benchmark", required=True, metavar="B", help="its name (`easyvideor1 eval list`)")
+    parser.add_argument("--benchmark", required=True, metavar="B", help="name of a benchmark (`easyvideor1 eval list`)")
     parser.add_argument(
         "--annotations", required=True, nargs="+", type=Path, metavar="F",
         help="the authors' annotation files, or a prepared file of EasyVideoR1",

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def size_bytes(text: str) -> int:
-    """Bytes of "500G" and its kin.
+    """Number of bytes that a text such as "500G" means.
 
     >>> size_bytes("1.5G"), size_bytes("200MB"), size_bytes("12")
     (1500000000, 200000000, 12)

@@ -20,7 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     subparsers = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, help_line in ACTIONS.items():
         subparser = subparsers.add_parser(name, help=help_line, description=help_line)
-        subparser.add_argument("-v", "--verbose", action="store_true", default=argparse.SUPPRESS, help="log more")
+        subparser.add_argument(
+            "-v", "--verbose", action="store_true", default=argparse.SUPPRESS, help="log progress, not only warnings"
+        )
         describe(subparser, _module(name))
 
 

@@ -1,4 +1,4 @@
-"""`easyvideor1 data check DATA..`: everything that would stop or spoil a run, found before it."""
+"""`easyvideor1 data check DATA..`: everything that would stop or spoil a run, found before it starts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXAMPLES = ("easyvideor1 data check demo-run/data/train.jsonl data.max_prompt_to
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser)
-    parser.add_argument("--verdicts", metavar="FILE", help="what is known of media (default: DATA.verdicts.jsonl)")
+    parser.add_argument("--verdicts", metavar="FILE", help="results about media (default: DATA.verdicts.jsonl)")
     parser.add_argument("--strict", action="store_true", help="exit code 1 for warnings too")
     parser.add_argument("--json", action="store_true", help="print one line of JSON, all problems included")
     add_worker_arguments(parser)

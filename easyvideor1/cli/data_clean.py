@@ -21,7 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_settings(parser)
     parser.add_argument("--out", required=True, metavar="GOOD.jsonl", type=Path, help="file to write")
-    parser.add_argument("--verdicts", metavar="FILE", type=Path, help="what is known of media (DATA.verdicts.jsonl)")
+    parser.add_argument(
+        "--verdicts", metavar="FILE", type=Path, help="results about media (default: DATA.verdicts.jsonl)"
+    )
     parser.add_argument("--json", action="store_true", help="print the counts as one line of JSON")
     add_worker_arguments(parser)
 

@@ -82,10 +82,10 @@ def _print(found: Converted, out: Path) -> None:
     kinds = ", ".join(f"{name} {count}" for name, count in found.by_problem_type.items())
     console.print(escape(f"formats: {formats or 'none'}; problem types: {kinds or 'none'}"))
     if found.num_guessed:
-        console.print(f"{found.num_guessed} problem types were told by the gold answers; --type names another")
+        console.print(f"{found.num_guessed} problem types were guessed from the gold answers; --type sets another one")
     for name, count in found.left_out.items():
         console.print(
-            escape(f"{name} of {count} media is left out: what is seen is for data.video and data.image to say")
+            escape(f"{name} of {count} media is left out; data.video and data.image decide frame rate and size")
         )
     if found.num_media:
         console.print(escape(f"{found.num_media} media were written to {out.parent / f'{out.stem}-media'}"))

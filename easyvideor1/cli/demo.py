@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "words", nargs="*", metavar="build-model | a.b=c", help="make the model anew, or overrides of the demo's recipe"
     )
     parser.add_argument("--out", type=Path, default=Path("demo-run"), help="folder of the run, or of the model")
-    parser.add_argument("--seed", type=int, default=0, help="of the clips and of the run, or of the model")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the clips and of the run, or of the model")
     parser.add_argument("--tower-steps", type=int, help="build-model: steps of the vision tower alone")
     parser.add_argument("--skill-steps", type=int, help="build-model: supervised steps on careful answers")
     parser.add_argument("--habit-steps", type=int, help="build-model: supervised steps on bad habits")

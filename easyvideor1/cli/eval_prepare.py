@@ -15,7 +15,7 @@ SHOWN = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("benchmark", metavar="BENCHMARK", help="its name (`easyvideor1 eval list`)")
+    parser.add_argument("benchmark", metavar="BENCHMARK", help="name of a benchmark (`easyvideor1 eval list`)")
     parser.add_argument("--raw", required=True, type=Path, metavar="DIR", help="the download: zips, tars, parts, files")
     parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="data root; the layout goes into it")
     parser.add_argument("--json", action="store_true", help="print what was done as one JSON object")

@@ -23,9 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, metavar="DIR", help="write results.json, outcomes.jsonl, protocol.json there"
     )
     parser.add_argument("--judge-url", metavar="URL", help="OpenAI-compatible endpoint of the judge; none: unscored")
-    parser.add_argument("--judge-model", metavar="M", help="its model (default: the one that the authors use)")
+    parser.add_argument("--judge-model", metavar="M", help="model of the judge (default: the one that the authors use)")
     parser.add_argument(
-        "--judge-cache", metavar="DIR", default="judge-cache", help="folder of its replies (judge-cache)"
+        "--judge-cache", metavar="DIR", default="judge-cache", help="folder of the judge's replies (judge-cache)"
     )
     parser.add_argument(
         "--json", action="store_true", help="a JSON object with the details, and last one with the result"

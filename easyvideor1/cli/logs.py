@@ -1,4 +1,4 @@
-"""The logging of all commands: warnings on standard error, with -v also what is done."""
+"""The logging of all commands: warnings on standard error; with -v, progress too."""
 
 from __future__ import annotations
 

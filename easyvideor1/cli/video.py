@@ -1,4 +1,4 @@
-"""`easyvideor1 video plan|decode FILE`: what of a video or image will be seen, and the frames themselves."""
+"""`easyvideor1 video plan|decode FILE`: the frames of a video or image that a model sees."""
 
 from __future__ import annotations
 

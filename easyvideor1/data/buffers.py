@@ -1,4 +1,4 @@
-"""Memory for large tensors, used again once nobody looks at them.
+"""Memory for large tensors, used again when the tensors before are gone.
 
 Fresh memory costs more than filling it: the kernel hands it out page by page, zeroed, and takes it back when it is
 freed. A step of training needs the same few large tensors as the step before.
@@ -13,15 +13,15 @@ import numpy as np
 import torch
 
 LEAST_BYTES = 1 << 20
-"""Smaller tensors are cheap to make anew."""
+"""Smallest tensor that is kept; smaller ones are cheap to make anew."""
 MOST_FREE_BYTES = 4 << 30
-"""More than this is not kept for later; what is kept was in use at the same time before."""
+"""Most memory that is kept for later; it was in use at one time before."""
 MOST_WASTE = 2
 """A buffer of up to this many times the wanted size is taken."""
 
 
 class BufferPool:
-    """Buffers that nobody holds. They come back wherever their last holder dies, in any thread: nothing here locks."""
+    """Buffers that are free. One comes back where its last tensor dies, in any thread: nothing here locks."""
 
     def __init__(self, most_free_bytes: int = MOST_FREE_BYTES) -> None:
         self._most_free_bytes = most_free_bytes

@@ -24,24 +24,25 @@ from easyvideor1.types import Media, Modality
 from easyvideor1.video.preprocess import tried_twice
 
 MANY_ROWS = 1000
-"""From so many on, what was found is remembered and prompts are tokenized only where they may be too long."""
+"""With this many rows or more, results of earlier checks are remembered on disk, and prompts are tokenized only where
+they may be too long."""
 FEW_MEDIA = 16
 ROW_DEADLINE_S = 60.0
-"""Time a chunk of rows may take; a gold answer that takes as long cannot be used."""
+"""Longest time for a chunk of rows; a gold answer that takes as long cannot be used."""
 
 Progress = Callable[[str, int, int], object]
-"""(what is looked at, how many are done, of how many)"""
+"""Progress of a check: (what is checked, number done, number in all)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workers:
-    """Where the work is done."""
+    """The processes that a check uses."""
 
     processes: int
     deadline_s: float
-    """Time one media file may take."""
+    """Longest time for one media file, in seconds."""
     look_here: Callable[[Media], Seen] | None = None
-    """The same as `Steps.look` for a few media, in a process that is there already."""
+    """Does what `Steps.look` does for a few media, in this process."""
 
 
 class Look(Protocol):
@@ -52,19 +53,19 @@ class Look(Protocol):
         ...
 
     def recall(self, facts: MediumFacts) -> Seen | None:
-        """What it would find out about a medium whose facts are remembered; None: it must be looked at again."""
+        """The result for a medium whose facts are remembered; None: the medium must be checked again."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """What is looked at, and how."""
+    """The functions of a check."""
 
     rows: CheckRows
     look: Look
     lengths: LengthCheck
     note: Callable[[Seen], object] = lambda seen: None
-    """Is told what was found out about a medium, at once."""
+    """Called with the result of each medium as soon as it is known."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -75,7 +76,7 @@ class CheckedFile:
     rows: RowFile
     columns: Columns
     ids: Sequence[str] = ()
-    """Of each row, unique among the files; "" where it could not be read."""
+    """Id of each row, unique among the files; "" where it could not be read."""
     lengths: Lengths = field(default_factory=Lengths)
     bad_media: dict[int, list[Fault]] = field(default_factory=dict)
 
@@ -296,7 +297,7 @@ def _look_at_media(
 
 
 def _looked(media: Sequence[Media], look: Look, workers: Workers) -> Iterator[tuple[Media, Seen | DataError]]:
-    """What is found out about each medium, as it comes."""
+    """The result for each medium, as it comes."""
     if len(media) <= FEW_MEDIA and workers.look_here is not None:
         for medium in media:
             try:

@@ -1,4 +1,4 @@
-"""What in a data set looks wrong although every row can be used."""
+"""Rows that can be used but look wrong."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _usable(data: CheckedData) -> Iterator[tuple[CheckedFile, int]]:
 
 
 def _names(medium: Media, data: CheckedData) -> list[str]:
-    """What tells that two media are the same: where the files lie, or what they hold."""
+    """Names by which two media are recognised as the same: the place of their files, or their content."""
     paths = (medium.path,) if isinstance(medium.path, str) else medium.path
     seen = data.seen[medium]
     content = [seen.facts.content] if isinstance(seen, Seen) and seen.facts.content else []

@@ -19,7 +19,7 @@ UNCOUNTED = -1
 TRIED_ROWS = 8
 """Estimates are compared with the truth on so many rows before they are believed."""
 DEADLINE_S = 120.0
-"""Time the texts of a chunk may take."""
+"""Longest time for the texts of a chunk, in seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class LengthLimit:
 
     tokens: int
     reason: str = ""
-    """In words, in brackets after the number."""
+    """Why the prompt is that long: words that stand in brackets after the number."""
     remedy: str = "lower data.video.max_frames or max_pixels, or raise data.max_prompt_tokens"
 
 
@@ -135,7 +135,7 @@ class _Measuring:
         return shape.is_of_bytes and most <= self._check.limit.tokens
 
     def settle(self, place: int, text_tokens: int) -> None:
-        """By an estimate where that decides, else exactly."""
+        """Measure by an estimate where that decides, else exactly."""
         assert self._check.shape is not None
         tokens = self._around(place, self._check.shape) + text_tokens
         if abs(tokens - self._check.limit.tokens) <= self._slack(place):
@@ -144,7 +144,7 @@ class _Measuring:
             self._judge(place, tokens, f"about {tokens}")
 
     def can_estimate(self, places: Sequence[int]) -> bool:
-        """Whether estimates are right where they are tried: a chat template may do what nobody foresees."""
+        """Whether estimates are right where they are tried: a chat template may do anything."""
         assert self._check.shape is not None
         assert self._check.count is not None
         for place in places[:: max(1, len(places) // TRIED_ROWS)][:TRIED_ROWS]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from easyvideor1.data.encode import Encoder
 
 WORD = "x"
-"""One token in every tokenizer of bytes."""
+"""A text that is one token in every tokenizer of bytes."""
 MAX_DIGITS = 6
 """Times of up to 999,999 s."""
 SLACK_TOKENS, SLACK_PER_MEDIUM, SLACK_PER_MESSAGE = 8, 4, 2
@@ -39,11 +39,11 @@ class PromptShape:
 
     template: int
     message: int
-    """Of each message beside the problem."""
+    """Tokens that each message adds beside the problem."""
     image: int
     video: int
     patch_by_digits: tuple[int, ...]
-    """Of each temporal patch of a video, by the digits of its time; 0 where a prompt does not spell times."""
+    """Tokens of each temporal patch of a video, by the digits of its time; 0 where a prompt does not spell times."""
     is_of_bytes: bool
     """Whether texts have at most as many tokens as bytes."""
 
@@ -123,12 +123,12 @@ class CountText:
     """Counts the tokens of the texts of rows; picklable, to run in worker processes."""
 
     tokenizer: str
-    """In the JSON of the `tokenizers` library."""
+    """The tokenizer in the JSON of the `tokenizers` library."""
     thinking: bool
     templates: str | None
 
     def __call__(self, chunk: Chunk) -> list[int]:
-        """Of each row; its rows are readable."""
+        """The number of tokens of each row; the rows are readable."""
         counts = []
         for where, content in chunk.rows:
             row = parse(content, where=where)

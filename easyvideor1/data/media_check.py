@@ -1,4 +1,4 @@
-"""Media planned and, where asked for, decoded, each once; what was found is known by the content of the file."""
+"""Media planned and, where asked for, decoded, each once; results are remembered by the content of the file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_CACHE = CacheConfig(dir=".", mode="realtime_only")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MediumFacts:
-    """What is known of a medium that can be planned."""
+    """Facts about a medium that can be planned."""
 
     key: str
     """Cache key of its plan."""
@@ -32,9 +32,10 @@ class MediumFacts:
     num_tokens: int
     """Vision tokens."""
     patch_digits: tuple[int, ...]
-    """Of a video: temporal patches whose time has 1, 2, 3, .. digits before the point, which a prompt may spell."""
+    """For a video: the number of temporal patches whose time has 1, 2, 3, .. digits before the point, which a prompt
+    may spell."""
     duration_s: float
-    """Of the clip; 0.0 for an image."""
+    """Length of the clip in seconds; 0.0 for an image."""
     source_fps: float
     width: int
     height: int
@@ -56,7 +57,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What a worker found out about a medium."""
+    """The result of a worker for one medium."""
 
     facts: MediumFacts
     verdict: Verdict | None = None
@@ -65,7 +66,7 @@ class Seen:
 
 
 def facts_of(plan: MediaPlan, vision: VisionSpec) -> MediumFacts:
-    """What of a plan is worth knowing later."""
+    """The facts of a plan that later checks need."""
     digits: Counter[int] = Counter()
     if plan.media.kind == "video":
         last_times = [*plan.times_s[vision.temporal_patch - 1 :: vision.temporal_patch], plan.times_s[-1]]
@@ -98,7 +99,7 @@ class PlanMedium:
         return Seen(facts=facts_of(plan, self.vision))
 
     def recall(self, facts: MediumFacts) -> Seen:
-        """What is remembered is all there is to find out."""
+        """The remembered facts: planning finds out nothing else."""
         return Seen(facts=facts)
 
 
@@ -130,7 +131,7 @@ class DecodeMedium:
         return Seen(facts=facts, verdict=verdict, decoded=cache.counters.decodes > 0)
 
     def recall(self, facts: MediumFacts) -> Seen | None:
-        """Where the verdict is known too."""
+        """The remembered facts, if the verdict is known too."""
         verdict = self.known.get(facts.key)
         return None if verdict is None else Seen(facts=facts, verdict=verdict)
 

@@ -1,4 +1,4 @@
-"""What checks found out, remembered by content, so that the next start of a run need not look again.
+"""Results of checks, remembered by content, so that the next start of a run need not check again.
 
 A row is known by the hash of its bytes, a medium by its files' sizes and change times; everything else that decides is
 in the name of the file (see `settings_digest`). A file that is damaged or foreign is as good as none.
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 FORMAT = 1
 HEAD = f"easyvideor1 checked rows, format {FORMAT}, checksum "
 KEPT_FILES = 32
-"""Files in a folder above which the oldest are removed."""
+"""Most files in a folder; beyond that the oldest are removed."""
 PACKAGE = Path(__file__).parents[1]
 DECIDING = ("data", "rewards", "video", "problem_types.py", "types.py")
 """Code whose change may change what a check finds."""
@@ -50,7 +50,7 @@ class Remembered:
     """[N] of each prompt; -1 where it is known to fit but was not counted."""
     too_long: dict[int, Fault] = field(default_factory=dict)
     media: dict[Media, tuple[Identity | None, MediumFacts | None]] = field(default_factory=dict)
-    """Of every medium of the rows; None where it could not be looked at."""
+    """What is known about every medium of the rows; None where a medium could not be examined."""
 
     def places(self, digests: np.ndarray) -> list[int]:
         """Where each of the given rows stands here; -1 for one that does not."""
@@ -61,7 +61,7 @@ class Remembered:
 
 
 class Memory:
-    """What is remembered in a folder under some settings.
+    """The remembered results in a folder under some settings.
 
     Args:
         settings: digest of all that decides beside rows and media.
@@ -71,7 +71,7 @@ class Memory:
         self._folder, self._settings = folder, settings
 
     def recall(self, data: Path) -> Remembered:
-        """What is known of the rows of a data file; nothing where there is no intact memory of it."""
+        """The remembered results for the rows of a data file; nothing where there is no intact memory of it."""
         try:
             head, body = self._path(data).read_bytes().split(b"\n", 1)
             if head.decode() == HEAD + xxhash.xxh3_128_hexdigest(body):

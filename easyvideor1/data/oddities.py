@@ -26,7 +26,7 @@ def oddities(fields: Mapping[str, Any], sample: Sample) -> Iterator[str]:
         yield "field 'audios': nothing is heard, only seen (leave out questions about sound)"
     stored = fields.get("offline_output")
     if isinstance(stored, list) and 0 < (num_empty := sum(not text.strip() for text in stored)) < len(stored):
-        yield f"field 'offline_output': {num_empty} of {len(stored)} stored responses are empty (leave them out)"
+        yield f"field 'offline_output': {num_empty} of {len(stored)} offline trajectories are empty (leave them out)"
 
 
 def _data_type(kind: Any, sample: Sample) -> Iterator[str]:

@@ -19,7 +19,7 @@ LABEL_CHARS = 8
 def unlisted_options(problem: str, options: Sequence[str]) -> dict[str, str]:
     """Letter -> text of the options; none where the problem lists all of them in order under their letters.
 
-    A problem that merely holds the words of the options does not list them: nobody could answer with a letter.
+    A problem that merely holds the words of the options does not list them: it could not be answered with a letter.
 
     >>> unlisted_options("Which? A. red (B) blue", ["red", "blue"])
     {}

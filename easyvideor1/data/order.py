@@ -25,7 +25,7 @@ FIT_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Stratum:
-    """Samples that stand for each other in the mixture."""
+    """Samples of one kind, which the order treats alike."""
 
     indices: np.ndarray
     """int64 [samples]: their places in the list of all samples."""
@@ -132,7 +132,7 @@ def _shares(asked: Mapping[str, float], present: set[str], *, field: str, noun: 
     if not asked:
         return {"": 1.0}
     if empty := sorted(set(asked) - present):
-        raise UsageError(f"{field}: no usable sample is of {noun} '{empty[0]}'; take its value out, or mend the data")
+        raise UsageError(f"{field}: no usable sample is of {noun} '{empty[0]}'; remove this entry, or correct the data")
     if unasked := sorted(present - set(asked)):
         raise UsageError(f"{field}: samples are of {noun} '{unasked[0]}', which has no value; give it one")
     total = sum(asked.values())

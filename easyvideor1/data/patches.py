@@ -17,7 +17,7 @@ from easyvideor1.data.buffers import BufferPool
 from easyvideor1.types import VisionSpec
 
 BUFFERS = BufferPool()
-"""Where the rows of a process live."""
+"""The buffers that hold the patches of this process."""
 CHANNELS = 3
 MAX_PIXEL = 255.0
 

@@ -25,9 +25,9 @@ class Run:
     token_type: int
     num_tokens: int
     grid_thw: tuple[int, int, int] = (0, 0, 0)
-    """Of vision: tokens (after the spatial merge) in time, height and width."""
+    """For vision tokens: their number (after the spatial merge) in time, height and width."""
     interval: float = 1.0
-    """Of vision: positions between two steps in time, before rounding down."""
+    """For vision tokens: positions between two steps in time, before rounding down."""
 
 
 def time_interval(positions_per_s: float, seconds_per_patch: float) -> float:

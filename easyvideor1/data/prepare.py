@@ -20,7 +20,7 @@ Planner = Callable[[Media, FrameSpec, VisionSpec], MediaPlan]
 
 
 class ClipSource(Protocol):
-    """Where frames come from: the frame cache, or a stand-in in tests."""
+    """The source of frames: the frame cache, or a stand-in in tests."""
 
     def load(self, plan: MediaPlan) -> Clip: ...
 

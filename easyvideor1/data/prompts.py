@@ -19,7 +19,7 @@ DEFAULT = "default.jinja"
 
 
 def instruction(sample: Sample, *, thinking: bool, templates: str | Path | None = None) -> str:
-    """What the user says: problem, options, and the form of the answer, with `<image>`/`<video>` tags in place.
+    """The text of the user: problem, options, and the form of the answer, with `<image>`/`<video>` tags in place.
 
     The problem stands in it byte for byte.
 

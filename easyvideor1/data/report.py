@@ -76,7 +76,7 @@ class Report:
 
 
 def report_of(data: CheckedData) -> Report:
-    """The errors, the warnings about media and ids, and the counts; other doubts are added by whoever has them."""
+    """The errors, the warnings about media and ids, and the counts; callers add other doubts."""
     report = Report(num_rows=sum(len(file.rows) for file in data.files))
     for file in data.files:
         report.by_problem_type.update(kind for kind in file.columns.problem_types if kind)

@@ -24,19 +24,19 @@ CHUNK_ROWS = 250
 CHUNK_BYTES = 8 << 20
 """Rows may hold whole pictures."""
 PARALLEL_ROWS = 4000
-"""From so many on, rows are worked on in processes, which take a second to start."""
+"""With this many rows or more, rows are checked in several processes, which take a second to start."""
 NFC_GROWTH = 3
 """A tokenizer may normalize (NFC), which makes text at most three times as long in UTF-8 (Unicode UAX 15)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What makes a row unusable."""
+    """The reason why a row is unusable."""
 
     about: About
     problem: str
     where: str
-    """Where it is, if that is not the row: a medium."""
+    """The place of the problem where that is not the row itself: a medium."""
     field: str
     remedy: str
 
@@ -61,7 +61,7 @@ class Columns:
     problem_types: list[str] = field(default_factory=list)
     modalities: list[str] = field(default_factory=list)
     text_bytes: list[int] = field(default_factory=list)
-    """Most bytes of what is said in a prompt, that is of its tokens where they are made of bytes."""
+    """Bytes of the texts in a prompt: an upper bound of its text tokens where tokens are made of bytes."""
     questions: list[int] = field(default_factory=list)
     """Hash of what is asked about what: problem, options and media."""
     golds: list[int] = field(default_factory=list)
@@ -130,7 +130,7 @@ class CheckRows:
     """Parses rows, renders their prompts and reads their gold answers; picklable, to run in worker processes."""
 
     check_gold: Callable[[Sample], object]
-    """Raises DataError where a sample cannot be scored."""
+    """Reads the gold answer of a sample; raises DataError where the sample cannot be scored."""
     thinking: bool
     templates: str | None
 

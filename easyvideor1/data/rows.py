@@ -27,7 +27,7 @@ from easyvideor1.errors import DataError
 BOM = b"\xef\xbb\xbf"
 GZIP = b"\x1f\x8b"
 COPY_BYTES = 1 << 20
-MEND = "mend the line; `easyvideor1 data clean` writes the rows that can be used"
+REMEDY = "correct the line; `easyvideor1 data clean` writes the rows that can be used"
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
@@ -261,12 +261,12 @@ def _not_utf8(content: bytes, start: int, *, where: str) -> DataError:
 def broken_json(error: ValueError | RecursionError, *, where: str) -> DataError:
     """What the decoder found wrong, in words."""
     if isinstance(error, RecursionError):
-        return DataError("broken JSON: nested too deeply", where=where, remedy=MEND)
+        return DataError("broken JSON: nested too deeply", where=where, remedy=REMEDY)
     if not isinstance(error, json.JSONDecodeError):
-        return DataError("broken JSON: a number of thousands of digits", where=where, remedy=MEND)
+        return DataError("broken JSON: a number of thousands of digits", where=where, remedy=REMEDY)
     line = f"line {error.lineno}, " if error.lineno > 1 else ""
     rest = error.doc[error.pos :].lstrip()
-    remedy = MEND
+    remedy = REMEDY
     if error.msg == "Extra data" and rest.startswith("{"):
         remedy = "two rows on one line: begin a new line for each"
     elif rest.startswith("'") and "property name" in error.msg:

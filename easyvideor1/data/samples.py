@@ -41,7 +41,7 @@ class ReadRow:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What decides when a sample comes, known without parsing it."""
+    """The facts that decide when a sample comes, known without parsing it."""
 
     source: str
     modality: Modality
@@ -106,7 +106,8 @@ def read_row(row: Row, source: SourceConfig) -> Sample:
 
 @functools.lru_cache(maxsize=64)
 def _root_and_label(source: SourceConfig) -> tuple[Path, str]:
-    """Where relative media paths start, and what metrics call the source; for millions of rows."""
+    """The folder that relative media paths start from, and the name of the source in metrics; fast for millions of
+    rows."""
     root = Path(source.path).parent if source.media_root is None else Path(source.media_root)
     return root, source.label
 
@@ -117,7 +118,7 @@ def read_sources(
     """All rows of some files with their samples, ids made unique.
 
     Args:
-        on_bad: is told what is wrong with a row, which is then left out; None: the first bad row is raised.
+        on_bad: called with the error of a row, which is then left out; None: the first bad row is raised.
 
     Raises:
         DataError: unreadable file, no row in it; without `on_bad` also broken JSON or a wrong row (see `parse_row`).
@@ -134,7 +135,7 @@ def read_sources(
 
 
 def read_all(sources: Iterable[SourceConfig]) -> list[ReadRow | DataError]:
-    """All rows of some files in order, ids made unique; of a row that cannot be read, why.
+    """All rows of some files in order, ids made unique; for a row that cannot be read, the reason.
 
     Raises:
         DataError: a file cannot be read at all.

@@ -31,7 +31,7 @@ READ_FIELDS = ROW_NAMES | {
     "offline_output", "has_offline_trajectory",
 }  # fmt: skip
 USED_FIELDS = READ_FIELDS | {"duration", "duration_s", "data_source", "pass_rate"}
-"""Keys that something in this project reads or writes; others are kept for rewards of one's own, and counted."""
+"""Keys that something in this project reads or writes; others are kept for rewards of the user, and counted."""
 MAX_OPTIONS = 26
 ANY_TEXT = ("open-ended", "ocr", "math")
 """Types whose gold answer may be any text, also one that looks like a list."""
@@ -258,21 +258,21 @@ def _turns(row: Mapping[str, Any], *, where: str) -> tuple[Turn, ...]:
 
 
 def _trajectories(row: Mapping[str, Any], *, where: str) -> tuple[str, ...]:
-    """The stored responses, which count for nothing where the row says that it has none."""
+    """The offline trajectories of a row; none where the row says that it has none."""
     flag = row.get("has_offline_trajectory", True)
     if flag not in (True, False):
         raise DataError(
             f"must be true or false, got {flag!r:.60}", where=where, field="has_offline_trajectory",
-            remedy="false leaves the stored responses out",
+            remedy="false leaves the offline trajectories out",
         )  # fmt: skip
-    stored = row.get("offline_output") or ()
-    stored = (stored,) if isinstance(stored, str) else stored
-    if not isinstance(stored, (list, tuple)) or not all(isinstance(text, str) for text in stored):
+    given = row.get("offline_output") or ()
+    given = (given,) if isinstance(given, str) else given
+    if not isinstance(given, (list, tuple)) or not all(isinstance(text, str) for text in given):
         raise DataError(
             "must be a text or a list of texts", where=where, field="offline_output",
             remedy="lists within the list are no responses",
         )  # fmt: skip
-    return tuple(text for text in stored if text.strip()) if flag else ()
+    return tuple(text for text in given if text.strip()) if flag else ()
 
 
 def _in_tag_order(texts: Sequence[str], media: list[Media], *, where: str) -> tuple[Media, ...]:

@@ -1,4 +1,4 @@
-"""What a file or a row is that does not have this project's form, so that a message can name it and what to do."""
+"""Recognises files and rows in other forms than this project's, so that an error can name the form and the remedy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def convert_command(path: str | Path) -> str:
 
 
 def foreign_file(path: Path, line: bytes) -> DataError | None:
-    """What a file is that holds no rows of JSON; None where it may hold them.
+    """The kind of a file that holds no rows of JSON; None where it may hold them.
 
     Args:
         line: its first line that is not empty.
@@ -62,7 +62,7 @@ def foreign_file(path: Path, line: bytes) -> DataError | None:
 
 
 def _folder(path: Path) -> str | None:
-    """What a folder is that `data convert` reads."""
+    """The kind of a folder that `data convert` reads."""
     if (path / "dataset_dict.json").exists() or (path / "dataset_info.json").exists():
         return "a folder of Hugging Face datasets"
     if any(path.rglob("*.parquet")):
@@ -77,7 +77,7 @@ def _try(path: str | Path) -> str:
 def foreign_row(fields: Mapping[str, Any]) -> str:
     """The public format of a row, in words; "" where it is one of this project, or looks like none.
 
-    A row with a `problem` is foreign too where something is said in it that nobody would read.
+    A row with a `problem` is foreign too where it holds texts that would not be read.
 
     >>> foreign_row({"messages": [{"role": "user", "content": "What?"}]})
     "ms-swift's `messages` rows"

@@ -53,7 +53,7 @@ TEXT_EXAM_FRAC, READING_EXAM_FRAC, IMAGE_EXAM_FRAC = 0.08, 0.12, 0.16
 
 @dataclass(frozen=True, kw_only=True)
 class Habit:
-    """What the last stage shows."""
+    """The responses that the last stage shows."""
 
     answer: Answer
     steps: int
@@ -82,7 +82,7 @@ class Lesson:
     is_response: np.ndarray
     """bool [L]: the token is to be learnt."""
     families: tuple[str, ...]
-    """Of the questions, in order."""
+    """Families of the questions, in order."""
     plan: MediaPlan | None
     pixels: torch.Tensor | None
     """Patch rows as data.patches makes them."""

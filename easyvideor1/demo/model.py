@@ -17,7 +17,7 @@ SPECIAL_TOKENS = (
     "<|image_pad|>", "<|video_pad|>",
 )  # fmt: skip
 THINK_TOKENS = ("<think>", "</think>")
-"""One token each, as in Qwen3, but not special: they stay in decoded text."""
+"""Texts that are one token each, as in Qwen3, but not special: they stay in decoded text."""
 
 PIECES = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"

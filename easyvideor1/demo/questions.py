@@ -35,7 +35,7 @@ class Question:
     fact: str
     """What a careful look finds, as a sentence without its full stop."""
     options: tuple[str, ...] = ()
-    """With their letters: "A. red"."""
+    """The options with their letters: "A. red"."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,7 +28,7 @@ MOVING_PER_S = 0.05
 
 
 def token_labels(scene: Scene, plan: MediaPlan) -> np.ndarray:
-    """What each token of the tower sees.
+    """The things that each token of the tower shows.
 
     Returns:
         float32 [tokens, NUM_LABELS] of 0 and 1: the colours whose thing has its centre in the token's cell, for each

@@ -1,6 +1,6 @@
 """What a benchmark is: annotation files -> items, and what is made of the scores of these items.
 
-A benchmark parses no response and scores none: items carry Samples, which the grader of training judges, and name the
+A benchmark parses no response and scores none: items carry Samples, which the grader of training scores, and name the
 official reader of their protocol.
 """
 
@@ -24,7 +24,8 @@ class Item:
     """One question of a benchmark."""
 
     sample: Sample
-    """Its problem is the question as the annotation has it; the prompt is made of it by a protocol."""
+    """The question, its media and its gold answer. The problem is the question as the annotation has it; a protocol
+    makes the prompt of it."""
     form: str
     """Which prompt and reader of a protocol it takes: choice, open, number, yes_no, ..."""
     video: str
@@ -35,7 +36,7 @@ class Item:
     group: str = ""
     """Items of one group are scored together where the metric says so."""
     judge: str = ""
-    """What a language model has to decide about the response; "": nothing."""
+    """What the judge has to decide about the response; "": the item needs no judge."""
     subtitles: str = ""
     """Path of its subtitles in the benchmark's folder of media; "": it has none."""
     image: str = ""
@@ -68,11 +69,11 @@ class Loaded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What one response to one item is worth."""
+    """The worth of one response to one item."""
 
     item: Item
     value: float | None
-    """In [0, 1]; None: unscored."""
+    """What the response is worth, in [0, 1]; None: unscored."""
     parts: Mapping[str, float] = field(default_factory=dict)
     """Further measures, each in [0, 1], by name."""
     parsed: str | None = None
@@ -93,7 +94,7 @@ class Published:
     source: str
     """Where it is published, and under which conditions as far as they are known."""
     is_verified: bool = True
-    """False: recalled, not checked at its source."""
+    """False for a score that was recalled and not checked at its source."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ from easyvideor1.evals.strict import letter_of
 
 
 def submission(scored: Scored) -> Any:
-    """What the authors take: Video-MME's objects by video, MLVU's options, else letters by id.
+    """Responses in the form that the authors take: Video-MME's objects by video, MLVU's options, else letters by id.
 
     Raises:
         UsageError: the authors of this benchmark take no file of answers.

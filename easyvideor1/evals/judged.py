@@ -1,4 +1,4 @@
-"""Benchmarks with questions that a language model has to judge: TempCompass, MLVU, MMVU, Video-MMMU, VCR-Bench.
+"""Benchmarks with questions that need a judge: TempCompass, MLVU, MMVU, Video-MMMU, VCR-Bench.
 
 Without a judge those items are unscored; all others are read and compared like everywhere.
 """
@@ -84,7 +84,7 @@ def _tempcompass_form(row: Row, path: Path) -> str:
 
 
 def _caption_question(row: Row, asked: Any, video: str, aspect: str) -> tuple[str, str]:
-    """Question and answer that the judge answers from a caption."""
+    """The question that the judge answers from a caption, and its answer."""
     if row.get("mc_question"):
         return str(row["mc_question"]), str(row.get("mc_answer"))
     first = next(iter(((asked or {}).get(video) or {}).get(aspect) or ()), None)

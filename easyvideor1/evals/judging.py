@@ -1,4 +1,4 @@
-"""Open answers judged by a language model under a benchmark's own rule."""
+"""Open answers graded by the judge, by the rule of a benchmark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def judge_items(items: Sequence[Item], responses: Mapping[str, str], rule: Judge
 
 
 def worth_of(verdict: str) -> float:
-    """What a verdict says, in [0, 1]: right or wrong, or the mean of two ratings of 1 to 5.
+    """The grade in a verdict, in [0, 1]: right or wrong, or the mean of two ratings of 1 to 5.
 
     >>> worth_of("VERDICT: RIGHT"), worth_of("RATINGS: 3 4")
     (1.0, 0.625)

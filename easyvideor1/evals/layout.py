@@ -17,7 +17,7 @@ IGNORED = ("results.json", "protocol.json")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """What of a benchmark lies on disk."""
+    """The files of a benchmark that lie on disk."""
 
     folder: Path
     annotations: tuple[Path, ...]
@@ -68,7 +68,7 @@ def _companions(benchmark: Benchmark, folder: Path) -> list[Path]:
 
 
 def locate(items: Sequence[Item], folder: Path, benchmark: Benchmark) -> tuple[dict[str, str], list[str]]:
-    """Where the videos of items lie, and which do not.
+    """The paths of the videos of items, and the videos that are missing.
 
     A path is tried as it is below the folder and below its media folder, with other endings, and at last by its name
     alone where that is unique.

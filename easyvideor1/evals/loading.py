@@ -22,7 +22,7 @@ QUESTION_FIELDS = ("id", "problem_id", "problem_type", "answer", "solution", "op
 
 @dataclass(kw_only=True)
 class Place:
-    """Where a row stands, and what is noted about it."""
+    """The place of a row in its file, and the notes about it."""
 
     path: Path
     number: int
@@ -156,7 +156,7 @@ class Prepared:
     labels: Mapping[str, str] = field(default_factory=dict)
     """Breakdown -> field of the row."""
     label_style: str = ""
-    """Where the official question holds its options: how their lines are labelled, such as "({letter}) {text}"."""
+    """How the lines of options are labelled where the official question holds them, such as "({letter}) {text}"."""
     judge: str = "equivalence"
     """What a judge decides of open-ended rows."""
     forms: Mapping[str, str] = field(default_factory=dict)

@@ -18,7 +18,7 @@ class Asked:
     """A question with its options taken apart."""
 
     question: str
-    """As the annotation has it, options included where they stand in it."""
+    """The question as the annotation has it, including the options where they are part of it."""
     stem: str
     """Without the lines of the options."""
     options: dict[str, str]

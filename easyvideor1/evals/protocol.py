@@ -51,7 +51,7 @@ class Decoding:
 
 @dataclass(frozen=True, kw_only=True)
 class Template:
-    """What is said around a question."""
+    """The text around a question."""
 
     text: str
     """Jinja: what the user says behind the media; kept byte for byte."""
@@ -63,7 +63,7 @@ class Template:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeRule:
-    """What a language model is told to decide where no rule can."""
+    """The instruction of the judge, for answers that no rule can score."""
 
     model: str
     """The model that the authors use; another one gives other scores."""
@@ -78,7 +78,7 @@ class Protocol:
     benchmark: str
     family: str
     source: str
-    """Where the settings are published, and what of them is not."""
+    """Where the settings are published, and which of them are not."""
     video: FrameSpec
     decoding: Decoding
     prompts: Mapping[str, Template]
@@ -94,7 +94,7 @@ class Protocol:
 
     @property
     def hash(self) -> str:
-        """The same for the same settings, whatever file they stand in."""
+        """A hash that is the same for the same settings, whatever file they stand in."""
         text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -177,7 +177,7 @@ def _any_of(letters: Sequence[str], comma: str = "") -> str:
 
 
 def load_protocol(benchmark: str, family: str = "official") -> Protocol:
-    """The protocol of a family that ships with the package, or of a YAML file of one's own.
+    """The protocol of a family that ships with the package, or of a YAML file of the user.
 
     Args:
         family: one of `FAMILIES`, or the path of a YAML file with the same keys; its `like:` names the family whose

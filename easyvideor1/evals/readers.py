@@ -18,7 +18,7 @@ from easyvideor1.evals.spans import first_span, lmms_eval_span, tube_measures
 from easyvideor1.rewards.measures import interval_iou
 
 Worth = float | Mapping[str, float]
-"""In [0, 1], or measures by name with the main one as "value"."""
+"""What a response is worth: a number in [0, 1], or measures by name with the main one as "value"."""
 Reader = Callable[[str, Item], Worth]
 
 _LEAD_INS = (

@@ -22,7 +22,7 @@ TEXT_FIELDS = ("response", "prediction", "output", "pred", "answer_by_model")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Responses:
-    """What was answered to which item."""
+    """The saved responses by item."""
 
     by_id: Mapping[str, str]
     origin: str
@@ -143,7 +143,7 @@ def _lmms_key(row: Row) -> Any:
 
 
 def _lmms_text(row: Row) -> str | None:
-    """The unfiltered response of a sample: `resps` is a list of lists of draws."""
+    """The unfiltered response of a sample: `resps` is a list of lists of sampled texts."""
     value = row.get("resps", row.get("filtered_resps"))
     while isinstance(value, list) and value:
         value = value[0]
@@ -197,6 +197,6 @@ def _places(items: Sequence[Item], *, is_by_place: bool) -> Callable[[Any], str 
 
 
 def _aliases(name: str) -> Iterable[str]:
-    """What the authors call an item whose id has a track or a file in front."""
+    """Names that the authors use for items whose id has a track or a file in front."""
     _, slash, rest = name.partition("/")
     return (rest,) if slash else ()

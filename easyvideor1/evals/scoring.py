@@ -1,4 +1,4 @@
-"""Items and responses -> the strict score, the official score, and how they differ; nothing is asked here."""
+"""Items and responses -> the strict score, the official score, and how they differ; no model runs here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from easyvideor1.evals.responses import Responses
 from easyvideor1.evals.strict import strict
 
 Verdicts = Mapping[str, float]
-"""Id of a judged item -> what a language model says its response is worth, in [0, 1]; without it: unscored."""
+"""Id of an item that needs the judge -> the grade of its response, in [0, 1]; an item without one is unscored."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +74,7 @@ def score_responses(
             official_outcomes.append(judged)
             continue
         strict_outcomes.append(strict(item, text or "", reading=protocol.reading))
-        official_outcomes.append(_official(item, text, protocol))
+        official_outcomes.append(official(item, text, protocol))
     return Scored(
         benchmark=benchmark,
         protocol=protocol,
@@ -85,8 +85,8 @@ def score_responses(
     )
 
 
-def _official(item: Item, text: str | None, protocol: Protocol) -> Outcome:
-    """By the reader of the protocol; what only a judge reads is unscored."""
+def official(item: Item, text: str | None, protocol: Protocol) -> Outcome:
+    """The outcome by the reader of the protocol; an item that only a judge reads is unscored."""
     name = protocol.reader_of(item)
     if item.judge or not name:
         return Outcome(item=item, value=None, reason="needs a judge")
@@ -130,7 +130,7 @@ def result(scored: Scored) -> dict[str, Any]:
 
 
 def details(scored: Scored) -> dict[str, Any]:
-    """What stands behind a result: protocol, readings, coverage, errata, and what others published."""
+    """The details behind a result: protocol, readings, coverage, errata, and published scores of others."""
     interval = scored.interval()
     official = scored.metrics_of(scored.official)
     unparsed = [

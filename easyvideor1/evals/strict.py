@@ -21,11 +21,11 @@ from easyvideor1.rewards.readings import reading_of
 from easyvideor1.rewards.tasks.temporal import TASK as SPAN
 
 HIDDEN = "hidden"
-"""Judge of an item whose gold answer the authors keep."""
+"""The `judge` of an item whose gold answer the authors do not publish."""
 
 
 def strict(item: Item, response: str, *, reading: str) -> Outcome:
-    """What a response is worth; unscored where a language model would have to judge it."""
+    """The worth of a response; unscored where it needs the judge."""
     if item.judge:
         reason = "its gold answer is not public" if item.judge == HIDDEN else "needs a judge"
         return Outcome(item=item, value=None, reason=reason)
@@ -52,7 +52,7 @@ def letter_of(item: Item, response: str, *, reading: str) -> str:
 
 
 def _graded(item: Item, response: str, gold: str, reading: str) -> Outcome:
-    """By the task of the problem type; open answers that a rule compares must be the same words."""
+    """The outcome by the task of the problem type; open answers that a rule compares must be the same words."""
     sample = replace(item.sample, gold=gold)
     if sample.problem_type == "numerical" and read_number(gold) is None:
         sample = replace(sample, problem_type="open-ended")

@@ -112,7 +112,7 @@ def seen_lines(lines: Sequence[Line], times_s: Sequence[float]) -> list[Line]:
 
 
 def listed(lines: Sequence[Line], times_s: Sequence[float], *, between: str = " ") -> str:
-    """What is listed before a question: the text of the lines that go with a frame.
+    """The subtitles that are listed before a question: the text of the lines that go with a frame.
 
     Args:
         between: a space in the Qwen team's script, a line break in lmms-eval.

@@ -18,12 +18,12 @@ from easyvideor1.errors import DataError
 _PART = re.compile(r"(?P<whole>.+?\.(?:tar(?:\.gz)?|tgz|zip))[._-]?(?:part[._-]?)?(?P<number>[a-z]{2}|\d{2,3})$")
 _ARCHIVE = re.compile(r".+\.(?:zip|tar|tar\.gz|tgz)$")
 KEPT = re.compile(r".+\.(?:json|jsonl|parquet|csv|tsv|txt|srt|mp4|mkv|webm|avi|mov|png|jpe?g)$", re.IGNORECASE)
-"""Files of a download that are taken over as they are."""
+"""Endings of files that are copied from a download as they are."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unpacked:
-    """What came out of a download."""
+    """The result of unpacking a download."""
 
     num_files: int
     num_kept: int

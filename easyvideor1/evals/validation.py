@@ -26,7 +26,7 @@ def validate(
     A question is prepared when the engine has room for it, so only the pixels of those under way are in memory.
 
     Args:
-        on_bad: is told what is wrong with a question that cannot be asked, whose responses are then unscored and stay
+        on_bad: called with the error of a question that cannot be asked, whose responses are then unscored and stay
             in every denominator; None: the error is raised.
         num_samples: further responses per question at temperature 1, beside the greedy one.
 

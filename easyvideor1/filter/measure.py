@@ -34,7 +34,7 @@ def measure(
     yield len(rows) - len(unknown), []
     asked: list[Row] = []
     failures: list[Failure] = []
-    """Of rows that could not be asked, until they are told."""
+    """Failures of rows that could not be asked and are not yet reported."""
 
     def requests() -> Iterator[Request]:
         for row in unknown:

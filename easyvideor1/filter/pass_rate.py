@@ -49,10 +49,10 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What the responses to a row were worth."""
+    """The worth of the responses to a row."""
 
     accuracies: tuple[float | None, ...]
-    """One per response; None where it could not be scored, which at least one could."""
+    """The accuracy of each response; None where it could not be scored. At least one could."""
     best: str | None
     """The shortest response that is right, well-formed and complete."""
 
@@ -86,7 +86,7 @@ class Bounds:
 
 
 class RateFile:
-    """What has been measured, one JSON line per row; a killed run goes on from it."""
+    """The file of measured rows, one JSON line each; a killed run goes on from it."""
 
     def __init__(self, path: Path) -> None:
         self._known: dict[tuple[str, str], Measured] = {}
@@ -110,7 +110,7 @@ def load_rows(sources: Iterable[SourceConfig], check: Callable[[Sample], object]
     """All usable rows in file order, ids made unique, and the others.
 
     Args:
-        check: raises DataError for a sample that cannot be judged.
+        check: raises DataError for a sample that cannot be scored.
 
     Raises:
         DataError: a file cannot be read at all.

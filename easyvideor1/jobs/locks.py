@@ -58,7 +58,7 @@ def held(path: Path, *, holder: str) -> Iterator[None]:
     """Hold the lock `path` for the time of the block, without waiting; the file stays, its text says who held it last.
 
     Args:
-        holder: what others are told of this process.
+        holder: description of this process, for others that want the lock.
 
     Raises:
         Held: another process has it.

@@ -17,13 +17,13 @@ from easyvideor1.jobs.worker import START_UP_S, Item, NeedsWarmUp, Notice, Resul
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome(Generic[Item, Result]):
-    """What became of one item: a result or an error."""
+    """The outcome of one item: a result or an error."""
 
     item: Item
     result: Result | None
     error: EasyVideoError | None
     wall_s: float
-    """From when a process picked it up."""
+    """Wall time in seconds from the moment a process picked the item up."""
 
 
 class Pool(Generic[Item, Result]):

@@ -25,7 +25,7 @@ from easyvideor1.jobs.output import passed_on
 KILL_WAIT_S = 5.0
 SHOW_STACKS = getattr(signal, "SIGUSR1", signal.SIGTERM)
 START_UP_S = 600.0
-"""Time a process has to start and to warm up; an item's own deadline runs from when it is picked up."""
+"""Seconds that a process has to start and to warm up; an item's own deadline runs from when it is picked up."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -44,7 +44,7 @@ class NeedsWarmUp(Protocol[Warmed]):
 
 
 class Notice(Enum):
-    """What a worker says beside its replies."""
+    """A message of a worker beside its replies."""
 
     READY = "ready"
     """The function is imported."""
@@ -54,7 +54,7 @@ class Notice(Enum):
 
 @dataclass(frozen=True)
 class Reply(Generic[Result]):
-    """What a worker sends back for an item."""
+    """The reply of a worker to an item."""
 
     value: Result
     error: EasyVideoError | None = None
@@ -196,7 +196,7 @@ def too_late(deadline_s: float) -> JobTimeout:
 
 
 def _environment(threads: int) -> dict[str, str]:
-    """That of this process, with the package importable and compiled loops on as many cores as they may use."""
+    """The environment of this process, with the package importable and compiled loops on that many cores."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
     search_path = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     return (

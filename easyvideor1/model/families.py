@@ -1,4 +1,4 @@
-"""What differs between the model families that can be trained here; no other module asks a model what it is.
+"""The differences between model families that can be trained here; no other module distinguishes families.
 
 A family is a Transformers `model_type`. All are `ForConditionalGeneration` classes of one build: a vision tower whose
 tokens stand in a language model with three-dimensional rotary positions, under the same names.
@@ -27,7 +27,7 @@ class Family:
     video_time: VideoTime
     patch_px: int
     mean_std: tuple[Triple, Triple]
-    """Of the pixels of each colour, in [0, 1]."""
+    """Mean and standard deviation of the pixels of each colour, in [0, 1]."""
 
 
 FAMILIES: dict[str, Family] = {
@@ -39,8 +39,8 @@ FAMILIES: dict[str, Family] = {
     "qwen3_5_moe": Family(video_time="timestamps", patch_px=16, mean_std=HALF),
 }
 POSITIONS_PER_S = 4
-"""Of families with the video time "seconds", where `vision_config.tokens_per_second` is left out: the default of
-Transformers' Qwen2_5_VLVisionConfig."""
+"""Positions per second where a family has the video time "seconds" and its configuration leaves
+`vision_config.tokens_per_second` out: the default of Transformers' Qwen2_5_VLVisionConfig."""
 
 
 def family(model_type: str) -> Family:

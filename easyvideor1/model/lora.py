@@ -23,7 +23,7 @@ ADAPTERS = "adapters.safetensors"
 MARK = ".lora_"
 """Part of the name of every adapter weight, and of no other."""
 SEED = 0
-"""Of fresh adapters, which are the same in every run."""
+"""Seed of fresh adapters, which are therefore the same in every run."""
 
 
 def add_adapters(model: Any, config: LoraConfig) -> None:
@@ -88,6 +88,8 @@ def merge_adapters(model: Any) -> None:
             module.merge()
             parent, _, child = name.rpartition(".")
             setattr(model.get_submodule(parent), child, module.get_base_layer())
+    if hasattr(model, "peft_config"):  # peft's note that there are adapters
+        del model.peft_config
 
 
 def _language_targets(model: Any, config: LoraConfig) -> list[str]:

@@ -21,12 +21,12 @@ KINDS = {"image": ("pixel_values", "image_grid_thw"), "video": ("pixel_values_vi
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class VisionTokens:
-    """What takes the places of the vision tokens of one kind in a prompt."""
+    """The embeddings that replace the vision tokens of one kind in a prompt."""
 
     first: torch.Tensor
     """[tokens, hidden], beside the embeddings of the text."""
     levels: tuple[torch.Tensor, ...]
-    """The same, added after each of the first text layers (DeepStack, Qwen3-VL); none elsewhere."""
+    """Outputs that are added after each of the first text layers (DeepStack, Qwen3-VL); none in other families."""
 
     def __len__(self) -> int:
         return len(self.first)
@@ -49,7 +49,7 @@ class EncoderOutput(ModelOutput):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Seen:
-    """What the tower made of the media of one prompt."""
+    """The output of the tower for the media of one prompt."""
 
     by_kind: Mapping[str, VisionTokens]
     """"image" and "video"; only those the prompt has."""
@@ -59,7 +59,7 @@ class Seen:
 
 
 Media = Features | Seen
-"""Of one prompt: what the tower is to look at, or what it saw."""
+"""The visual inputs of one prompt for the tower, or what the tower made of them."""
 
 
 class Tower:

@@ -1,4 +1,4 @@
-"""Where a run keeps what it tells about itself, and how those files begin."""
+"""The folder of a run: names of its files, who may write them, and the records written at the start."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import logging
 import os
 import platform
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -72,8 +73,10 @@ class RunFolder:
             UsageError: it holds something else, another process writes to it, or it cannot be written.
         """
         with ExitStack() as stack:
+            was_there = True
             try:
                 self._check_is_free()
+                was_there = self.path.exists()
                 self.path.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(held(self.lock, holder=_this_process()))
                 if not self.facts.exists():
@@ -84,6 +87,8 @@ class RunFolder:
                     "another `out`"
                 ) from None
             except OSError as error:
+                if not was_there:  # a folder that could not even say what it is
+                    shutil.rmtree(self.path, ignore_errors=True)
                 raise UsageError(f"{self.path}: cannot write the folder of the run: {reason(error)}") from None
             yield
 
@@ -169,7 +174,7 @@ def _now() -> str:
 
 
 def run_facts() -> dict[str, str]:
-    """What a reader needs to make the run again: command, commit, versions, machine, start (UTC)."""
+    """The facts that a reader needs to make the run again: command, commit, versions, machine, start (UTC)."""
     return {
         "command": _command(),
         "started": _now(),

@@ -1,4 +1,4 @@
-"""The log of a run in its folder: what the terminal shows of warnings, and the infos it does not show."""
+"""The log file of a run: warnings as on the terminal, and infos, which the terminal does not show."""
 
 from __future__ import annotations
 

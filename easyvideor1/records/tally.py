@@ -1,4 +1,4 @@
-"""Sums with their counts: what the groups of a step and the responses of a validation come to."""
+"""Sums with their counts over the groups of a step and the responses of a validation."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def merged(tallies: Iterable[Tally]) -> Tally:
 
 
 def group_tally(groups: Sequence[Group]) -> Tally:
-    """What the scored groups of a step say about the policy.
+    """Means over the scored groups of a step.
 
     Means of rewards are over scored responses of the policy (offline ones say nothing about it); the unscored share
     stands beside them. A group "without signal" has equal rewards throughout, so it moves nothing.

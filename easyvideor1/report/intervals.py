@@ -1,4 +1,4 @@
-"""95 % intervals of accuracies and of their change, for answers judged in [0, 1]."""
+"""95 % intervals of accuracies and of their change, for answers scored in [0, 1]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading what a run has written down, for the report, for people's own plots and for tests."""
+"""Readers for the records of a run, for the report, for people's own plots and for tests."""
 
 from __future__ import annotations
 

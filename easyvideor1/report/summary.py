@@ -48,10 +48,10 @@ class Scoreboard:
     by_type: list[Comparison]
     by_modality: list[Comparison]
     by_source: list[Comparison]
-    draws: int
+    num_answers: int
     """Answers per question; 1 for greedy ones."""
     num_unscored: int
-    """Answers of both validations without a judgement; they count as wrong."""
+    """Unscored answers of both validations; they count as wrong."""
     num_unpaired: int
     """Questions that only one of the two validations asked; they are left out."""
 
@@ -115,7 +115,7 @@ def scoreboard(records: Sequence[Record], *, is_greedy: bool) -> Scoreboard | No
         by_type=by("problem_type"),
         by_modality=by("modality"),
         by_source=by("source"),
-        draws=max(len(last[key]) for key in ids),
+        num_answers=max(len(last[key]) for key in ids),
         num_unscored=sum(record.get("status") != "scored" for record in compared),
         num_unpaired=len(first.keys() ^ last.keys()),
     )

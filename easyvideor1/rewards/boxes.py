@@ -9,7 +9,7 @@ import functools
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from easyvideor1.rewards.json_text import finite, json_values
 from easyvideor1.rewards.measures import Box, Point
@@ -177,6 +177,10 @@ def frames_of(value: Any, *, frames_of_list: Sequence[float] = ()) -> dict[float
         frames_of_list: the frames that the boxes of a plain list stand for, in order.
     """
     if isinstance(value, dict):
+        if len(value) <= MAX_FRAMES and max(map(len, value), default=0) <= MAX_KEY_CHARS:
+            frames, sound = list(map(_named_frame, value)), list(map(box_of, value.values()))
+            if None not in frames and None not in sound and len(set(frames)) == len(frames):
+                return cast(dict[float, Box], dict(zip(frames, sound, strict=True)))  # nearly all answers
         entries = zip(map(_frame, value), value.values(), strict=True)
     elif isinstance(value, list) and value and all(isinstance(item, dict) and _frame_key(item) for item in value):
         entries = ((_frame(item[str(_frame_key(item))]), item) for item in value)
@@ -198,7 +202,7 @@ def frames_of(value: Any, *, frames_of_list: Sequence[float] = ()) -> dict[float
 
 
 def boxes_value(value: Any, *, depth: int = 0) -> Any:
-    """What stands under the box key of an object; a list stands for itself."""
+    """The value under the box key of an object; a list stands for itself."""
     if not isinstance(value, dict):
         return value if isinstance(value, list) else None
     if "boxes" in value and _ASKED_FOR.issuperset(value) and isinstance(value.get("time", []), list):

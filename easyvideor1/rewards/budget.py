@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FIRST_FRAC, LEAST_FRAC = 0.1, 0.025
-"""Of the deadline: the limit of a first try, and the least it shrinks to."""
+"""Shares of the deadline: the limit of a first try, and the least it shrinks to."""
 FIRST_S, LEAST_S = 0.5, 0.25
-"""The same for short deadlines, where those fractions would cut honest answers on a busy machine."""
+"""The same limits in seconds for short deadlines, where those shares would cut honest answers on a busy machine."""
 LOST_FRAC = 0.75
-"""Of the deadline, for each worker: what a batch may lose to answers that are cut short, least limits aside."""
+"""Share of the deadline, for each worker, that a batch may lose to answers that are cut short, least limits aside."""
 LOST_AT_ONCE = 4
 """A limit is at most the time left of a worker over this."""
 OWN_LOST_FRAC = 2.0
-"""Of the deadline, for each worker, to rewards of the user's own, which may need all of it."""
+"""Share of the deadline, for each worker, that a batch may lose to rewards of the user, which may need all of it."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Budget:
         return limit_s if limit_s > 2 * max(FIRST_FRAC * self.deadline_s, FIRST_S) else None
 
     def own_limit_s(self) -> float:
-        """For an answer that the user's own code judges."""
+        """Limit for an answer that code of the user scores."""
         left_s = OWN_LOST_FRAC * self.deadline_s * self.workers - self.lost_s
         least_s = max(FIRST_FRAC * self.deadline_s, FIRST_S)
         return min(self.deadline_s, max(least_s, left_s / self.workers / OWN_LOST_FRAC))

@@ -1,4 +1,4 @@
-"""A function that may not end, run so that this process and what it has imported stay as they are.
+"""A time limit for functions that may never end, without the loss of the process and its imports.
 
 A worker that had to be killed would have to import computer algebra again, a second or two for every hostile answer.
 Python code is interrupted (`in_time`); compiled code, which cannot be, runs in a fork (`in_child`).
@@ -24,7 +24,7 @@ class _Late(BaseException):
 
 
 def in_time(function: Callable[[], Result], *, limit_s: float) -> Result:
-    """What a function returns within `limit_s` CPU seconds; for Python code in the main thread of a worker process.
+    """The result of a function within `limit_s` CPU seconds; for Python code in the main thread of a worker process.
 
     Without such timers (on Windows) there is no limit here.
 
@@ -54,7 +54,7 @@ def _timeout(limit_s: float) -> JobTimeout:
 
 
 def in_child(function: Callable[[], Result], *, limit_s: float) -> Result:
-    """What a function returns in a child process that is killed after `limit_s`.
+    """The result of a function in a child process that is killed after `limit_s`.
 
     For worker processes, which run one function at a time; without `os.fork` (on Windows) it runs here.
 
@@ -106,7 +106,7 @@ def _serve(function: Callable[[], Result], writer: int) -> None:
 
 
 def _read(reader: int, *, until_s: float) -> tuple[bytes, bool]:
-    """All that the child writes, and whether it was too late."""
+    """The output of the child, and whether it came too late."""
     parts: list[bytes] = []
     while True:
         left_s = until_s - time.monotonic()

@@ -1,4 +1,4 @@
-"""Judging one response in a worker process: the settings travel there once, the user's own functions by their place."""
+"""Scoring one response in a worker process, which gets the settings once and imports the user's functions itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Heavy:
     """A response on its way to a worker."""
 
     number: int
-    """Its place in the batch."""
+    """Place of the response in the batch."""
     sample: Sample
     text: str | None
     """None: only read the gold answer."""

@@ -13,7 +13,7 @@ from easyvideor1.rewards.words import printed_words
 
 MAX_TAGS = 5000
 TREE_SHARE, WORDS_SHARE, STYLE_SHARE = 0.4, 0.4, 0.2
-"""Where the gold is styled; else half for the tree and half for the words."""
+"""Shares of the likeness where the gold page is styled; otherwise the tree and the words count one half each."""
 _VOID = {
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr",
 }  # fmt: skip
@@ -28,7 +28,7 @@ Styling = Counter[tuple[str, str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page shows and how it is built."""
+    """The visible content of a page and its structure."""
 
     tags: tuple[str, ...]
     """"div" where an element opens and "/div" where it closes, in order."""

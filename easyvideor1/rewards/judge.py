@@ -67,7 +67,7 @@ MAX_VERDICT_CHARS = 200
 
 @dataclass
 class JudgeUsage:
-    """What a judge was asked, over its life."""
+    """Counts of the questions to a judge, over its life."""
 
     calls: int = 0
     """Requests that left this machine; retries of a request count once."""
@@ -89,7 +89,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class _Session:
-    """What the questions of one batch share."""
+    """The state that the questions of one batch share."""
 
     client: AsyncOpenAI
     limit: asyncio.Semaphore

@@ -1,4 +1,4 @@
-"""Responses to the types that a judge is for: what holds no answer is wrong without asking it."""
+"""Responses that the judge grades; a response without an answer is wrong, and the judge is not asked."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Mapping
 from easyvideor1.rewards.judge import Candidate, Judge
 from easyvideor1.rewards.parse import MAX_ANSWER_CHARS, Response
 from easyvideor1.rewards.readings import Reading
-from easyvideor1.rewards.router import Judged
+from easyvideor1.rewards.router import TaskScore
 from easyvideor1.types import Sample, Score
 
 
 def judge_all(
     judge: Judge, answers: Mapping[int, tuple[Sample, Response]], reading: Reading
-) -> dict[int, Judged | Score]:
-    """What the judge says of each response, by its place; an unscored Score where it gave no verdict."""
-    results: dict[int, Judged | Score] = {}
+) -> dict[int, TaskScore | Score]:
+    """The grade of each response by its place; an unscored Score where the judge gave no verdict."""
+    results: dict[int, TaskScore | Score] = {}
     asked: dict[int, Candidate] = {}
     for index, (sample, response) in answers.items():
         text, reason = _answer(response, reading)
         if reason:
-            results[index] = Judged(0.0, None, reason)
+            results[index] = TaskScore(0.0, None, reason)
         else:
             asked[index] = Candidate(sample=sample, answer=text)
     for index, score in zip(asked, judge.judge(list(asked.values())), strict=True):
-        results[index] = Judged(score.value, score.parsed, score.reason) if score.is_scored else score
+        results[index] = TaskScore(score.value, score.parsed, score.reason) if score.is_scored else score
     return results
 
 

@@ -37,7 +37,7 @@ ANSWER_LEAD = re.compile(
     rf"|(?:it is|it's|it should be|it must be|that is)(?= )|{_CHINESE}|(?<= )|(?<=[\u2705\u2714\u2611#>]))[\s:=,*_]*",
     re.IGNORECASE,
 )
-"""At the start of an answer; an opening such as "I think" may stand alone."""
+"""A lead at the start of an answer; an opening such as "I think" may stand alone."""
 STATED = re.compile(
     rf"(?<![A-Za-z])(?:{_KIND}(?:{_NOUN})(?![A-Za-z])"
     r"(?:\s*(?:is|would be|should be|must be|seems to be|appears to be|est|ist|es|\u00e8|\u00e9|\uc740|\ub294"

@@ -1,4 +1,4 @@
-"""Files of the user's with rewards in them: imported once, checked when they are named, and blamed by line."""
+"""Files with rewards of the user: each is imported once and checked when it is named; errors name file and line."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def require_signature(function: Callable, where: str) -> None:
 
 
 def call(function: Callable[[Sample, str], Any], sample: Sample, text: str) -> Any:
-    """What a function of the user's returns; what it raises comes as a JobError with the line that raised it."""
+    """The result of a function of the user; an exception comes as a JobError with the line that raised it."""
     try:
         return function(sample, text)
     except (EasyVideoError, MemoryError):

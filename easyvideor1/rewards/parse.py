@@ -1,4 +1,4 @@
-"""Reading responses: the answer block after the thinking, and the coats that models put around an answer.
+"""Reading responses: the answer block after the thinking, without the marks that models put around an answer.
 
 Every scan here is linear in the text, because a degenerate policy writes floods of tags, spaces and digits.
 """
@@ -11,9 +11,9 @@ from typing import NamedTuple
 from easyvideor1.rewards.folding import DASHES, fold, one_width, visible
 
 MAX_ANSWER_CHARS = 16_384
-"""A longer answer is no answer."""
+"""The longest answer that is read, in characters."""
 MAX_LONG_CHARS = 65_536
-"""The same for boxes of many frames, and for SVG, HTML and program text."""
+"""The longest answer that is read for boxes of many frames, and for SVG, HTML and program text, in characters."""
 
 _TAG = re.compile(r"<(/?)(answer|think)>", re.IGNORECASE)
 
@@ -25,7 +25,7 @@ class Response(NamedTuple):
     answers: tuple[str, ...]
     """Contents of the complete answer blocks after the thinking."""
     thinking_ends_at: int
-    """Where the text after the last `</think>` begins; 0 where nothing was thought."""
+    """The place where the text after the last `</think>` begins; 0 where nothing was thought."""
 
     @property
     def answer(self) -> str | None:

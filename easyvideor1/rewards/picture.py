@@ -24,18 +24,19 @@ MARGIN = 6
 """White pixels around the canvas, so that a full background has an edge."""
 COLOUR_SHARE, EDGE_SHARE = 0.6, 0.4
 BACKGROUND_SHARE = 0.8
-"""Of the colour share, for agreement on what stands out from the background."""
+"""Share of the colour score that goes to agreement on what stands out from the background."""
 MUCH_DRAWN_FRAC = 0.02
-"""From this share of the pixels on, objects count in full."""
+"""From this share of drawn pixels on, objects count in full."""
 BACKGROUND_FRAC = 0.1
 """Share of the pixels from which on the commonest colour is a background."""
 TEXT_SHARE = 0.25
-"""For the words of a drawing that has any: in pixels two words differ little, and some scripts have no letters here."""
+"""Share of the likeness for the words of a drawing that has any: in pixels two words differ little, and some scripts
+have no letters in this font."""
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """What a drawing shows."""
+    """The pixels of a drawing, ready to compare."""
 
     pixels: np.ndarray
     """int16 [SIZE, SIZE, 3], 0 to 255, on white."""
@@ -92,7 +93,7 @@ def paint(drawing: Drawing) -> Picture:
 
 
 def _edges(canvas: Image.Image) -> np.ndarray:
-    """Of a blurred picture, so that a shift by a pixel or two hardly matters."""
+    """Strength of the edges of a blurred picture, so that a shift by a pixel or two hardly matters."""
     framed = Image.new("L", (SIZE + 2 * MARGIN, SIZE + 2 * MARGIN), "white")
     edges = np.zeros((SIZE + 2 * MARGIN - 1,) * 2, dtype=np.int16)
     for band in canvas.split():

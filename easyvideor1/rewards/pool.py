@@ -2,7 +2,7 @@
 
 An answer to a built-in type that runs into the deadline, the memory limit, a crash or a fault of our code although its
 gold answer can be read is wrong, and counted: being unscored would be a way out of punishment. What a reward of the
-user's own cannot judge is unscored. No worker starts before the first response that needs one.
+user cannot score is unscored. No worker starts before the first response that needs one.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ ALARM_FRAC = 0.001
 """A batch with a larger share of unscored responses is logged as a warning."""
 
 SHOWN_CHARS = 120
-"""Of a response in the log."""
+"""Characters of a response that the log shows."""
 
 log = logging.getLogger(__name__)
 
 
 class RewardPool:
-    """Judges responses; use it as a context manager, so that no worker outlives it.
+    """Scores responses; use it as a context manager, so that no worker outlives it.
 
     Args:
         weights: part -> weight, summing to 1.
         thinking: think blocks were asked for.
         reading: where the answer stands in a response.
-        rewards: problem type -> "file.py:function", rewards of one's own.
-        parts: name -> "file.py:function", parts of one's own.
+        rewards: problem type -> "file.py:function", rewards of the user.
+        parts: name -> "file.py:function", parts of the user.
         max_response_tokens, overlong_buffer_tokens: with a buffer > 0, every score has the part "overlong" and every
             item must bring its length in tokens.
         workers: processes at most.
@@ -90,7 +90,7 @@ class RewardPool:
         )
         self._lock = threading.Lock()
         self.unscored: Counter[str] = Counter()
-        """Kind of reason -> responses that could not be judged, over the life of the pool."""
+        """Kind of reason -> responses that could not be scored, over the life of the pool."""
         self._require_known_parts()
 
     @classmethod
@@ -124,7 +124,7 @@ class RewardPool:
         return self._workers.slowest
 
     def check(self, samples: Iterable[Sample]) -> None:
-        """Make sure that every sample can be judged.
+        """Make sure that every sample can be scored.
 
         Raises:
             DataError: the first sample with an unknown type or an unreadable gold answer.
@@ -146,7 +146,7 @@ class RewardPool:
             self._is_judge_tried = True
 
     def score(self, items: Sequence[Item]) -> list[Score]:
-        """Scores in the order of the items; a response that cannot be judged is unscored, with the reason.
+        """Scores in the order of the items; a response that cannot be scored is unscored, with the reason.
 
         Raises:
             UsageError: the length of the responses counts, but an item does not bring it.
@@ -191,7 +191,7 @@ class RewardPool:
     def _require_known_parts(self) -> None:
         known = {"accuracy", "format", *REGISTRY.parts} | ({"overlong"} if self._buffer_tokens > 0 else set())
         unknown = set(self._weights) - known
-        if unknown and not REGISTRY.rewards:  # a reward of one's own may bring parts of its own
+        if unknown and not REGISTRY.rewards:  # a user's reward may bring further parts
             name = min(unknown)
             hint = "set reward.overlong_buffer_tokens" if name == "overlong" else "register it with @part"
             raise UsageError(f"reward.weights names the part '{name}', which no score has; {hint}")
@@ -245,7 +245,7 @@ class RewardPool:
             return Score.unscored(str(error)[:500])
         except Exception:
             # An answer that our code fails on must not stop the batch. A worker tries it again, and says what failed.
-            log.warning("%s: judging failed", item[0].id, exc_info=True)
+            log.warning("%s: scoring failed", item[0].id, exc_info=True)
             return None
 
     def _reported(self, items: Sequence[Item], scores: Sequence[Score | None]) -> list[Score]:

@@ -23,12 +23,12 @@ Found = tuple[Sequence[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Where to look for the answer."""
+    """A rule for where the answer stands in a response."""
 
     name: str
     find: Callable[[Response], Found]
     is_prose: bool
-    """Where none of the texts is an answer, it may stand somewhere in the last of them."""
+    """True where an answer that is in none of the texts may stand somewhere in the last of them."""
 
 
 def _tagged(response: Response) -> Found:

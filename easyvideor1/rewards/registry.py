@@ -1,4 +1,4 @@
-"""Rewards of one's own: `@reward("my type")` for a problem type, `@part("brevity")` for a part of every score."""
+"""Rewards of the user: `@reward("my type")` for a problem type, `@part("brevity")` for a part of every score."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _add(kind: str, name: str, function: Callable, functions: dict) -> None:
 
 
 def _place(kind: str, name: str, function: Callable) -> str:
-    """Where another process can import a function from; raises UsageError where that is nowhere."""
+    """The place from which another process can import a function; raises UsageError where there is none."""
     what = f"@{kind}({name!r})"
     if not inspect.isfunction(function):
         raise UsageError(f"{what}: decorates {function!r}, which is no function; decorate a function (sample, text)")

@@ -55,16 +55,16 @@ TASKS: dict[str, Task] = {
 }
 
 
-class Judged(NamedTuple):
+class TaskScore(NamedTuple):
     """The accuracy of a response, before the parts that do not depend on its problem type."""
 
     accuracy: float
     parsed: str | None
     """What was read out of the response; None for nothing."""
     reason: str = ""
-    """Why nothing was."""
+    """Why nothing was read."""
     parts: Mapping[str, float] = MappingProxyType({})
-    """Further parts, of a reward of the user's."""
+    """Further parts of the score, from a reward of the user."""
 
 
 def score(
@@ -76,7 +76,7 @@ def score(
     overlong: float | None = None,
     reading: Reading = TAGS,
 ) -> Score:
-    """Judge one response.
+    """Score one response.
 
     Args:
         text: the response without special tokens.
@@ -94,10 +94,10 @@ def score(
     """
     response = read_response(text)
     own_reward = REGISTRY.rewards.get(sample.problem_type)
-    judged = _by_own_reward(own_reward, sample, text) if own_reward else _by_task(sample, response, reading)
-    if isinstance(judged, Score):
-        return judged
-    return finish(judged, sample, text, response=response, weights=weights, thinking=thinking, overlong=overlong)
+    found = _by_own_reward(own_reward, sample, text) if own_reward else _by_task(sample, response, reading)
+    if isinstance(found, Score):
+        return found
+    return finish(found, sample, text, response=response, weights=weights, thinking=thinking, overlong=overlong)
 
 
 def quick_score(
@@ -109,7 +109,7 @@ def quick_score(
     overlong: float | None = None,
     reading: Reading = TAGS,
 ) -> Score | None:
-    """The same as `score` where it costs a few milliseconds at most, whatever the response is.
+    """The score of a response that costs a few milliseconds at most.
 
     None where it may take long or runs code of the user's, so that it belongs into a process that can be killed.
     """
@@ -119,14 +119,14 @@ def quick_score(
     if task.is_heavy and not (task.is_quick(text) and task.is_quick(sample.gold)):
         return None
     response = read_response(text)
-    judged = _by_task(sample, response, reading, only_quickly=task.is_heavy)
-    if judged is None:
+    found = _by_task(sample, response, reading, only_quickly=task.is_heavy)
+    if found is None:
         return None
-    return finish(judged, sample, text, response=response, weights=weights, thinking=thinking, overlong=overlong)
+    return finish(found, sample, text, response=response, weights=weights, thinking=thinking, overlong=overlong)
 
 
 def finish(
-    judged: Judged,
+    found: TaskScore,
     sample: Sample,
     text: str,
     *,
@@ -136,8 +136,8 @@ def finish(
     overlong: float | None,
 ) -> Score:
     """Add the parts that do not depend on the problem type to an accuracy, and weigh all of them."""
-    readable = format_part(response, is_readable=judged.parsed is not None, thinking=thinking)
-    parts = {"accuracy": judged.accuracy, "format": readable, **judged.parts}
+    readable = format_part(response, is_readable=found.parsed is not None, thinking=thinking)
+    parts = {"accuracy": found.accuracy, "format": readable, **found.parts}
     if overlong is not None:
         parts["overlong"] = overlong
     for name, function in REGISTRY.parts.items():
@@ -146,16 +146,16 @@ def finish(
             place = REGISTRY.places.get(("part", name), name)
             raise JobError(f"the part '{name}' must be a number in [0, 1], got {value!r} ({place})")
         parts[name] = min(1.0, max(0.0, float(value)))
-    return Score(value=_weighted(parts, weights), parts=parts, parsed=judged.parsed, reason=judged.reason)
+    return Score(value=_weighted(parts, weights), parts=parts, parsed=found.parsed, reason=found.reason)
 
 
 def _by_task(sample: Sample, response: Response, reading: Reading, *, only_quickly: bool = False) -> Any:
-    """Judged by the built-in task; None where that is not quick and only quick judgements are asked for."""
+    """The score by the built-in task; None where that takes long and only quick scores are asked for."""
     task = task_of(sample)
     gold = _gold(sample, task)
     answer, reason = _read(sample, response, task, reading)
     if answer is None:
-        return Judged(0.0, None, reason)
+        return TaskScore(0.0, None, reason)
     measure = task.quick_accuracy if only_quickly and task.quick_accuracy else task.accuracy
     accuracy = measure(answer, gold)
     if accuracy is None:
@@ -164,7 +164,7 @@ def _by_task(sample: Sample, response: Response, reading: Reading, *, only_quick
         if not _is_unit(accuracy):
             raise ValueError(f"an accuracy must be a number in [0, 1], got {accuracy!r}")
         accuracy = min(1.0, max(0.0, accuracy))
-    return Judged(accuracy, task.show(answer))
+    return TaskScore(accuracy, task.show(answer))
 
 
 def _read(sample: Sample, response: Response, task: Task, reading: Reading) -> tuple[Any, str]:
@@ -201,19 +201,19 @@ def _gold(sample: Sample, task: Task) -> Any:
     return _GOLDS[key]
 
 
-def _by_own_reward(function: RewardFunction, sample: Sample, text: str) -> Judged | Score:
+def _by_own_reward(function: RewardFunction, sample: Sample, text: str) -> TaskScore | Score:
     """Accuracy, and maybe further parts, by a function that the user registered."""
-    judged = call(function, sample, text)
+    found = call(function, sample, text)
     place = REGISTRY.places.get(("reward", sample.problem_type), sample.problem_type)
-    if not isinstance(judged, Score):
-        raise JobError(f"the reward must return a Score, got {type(judged).__name__} ({place})")
-    judged = _bounded(judged)
-    if not judged.is_scored:
-        return judged
-    accuracy = judged.parts.get("accuracy", judged.value)
+    if not isinstance(found, Score):
+        raise JobError(f"the reward must return a Score, got {type(found).__name__} ({place})")
+    found = _bounded(found)
+    if not found.is_scored:
+        return found
+    accuracy = found.parts.get("accuracy", found.value)
     if not _is_unit(accuracy):
         raise JobError(f"the accuracy must be a number in [0, 1], got {accuracy!r} ({place})")
-    return Judged(float(accuracy), judged.parsed if judged.parsed is not None else "", judged.reason, judged.parts)
+    return TaskScore(float(accuracy), found.parsed if found.parsed is not None else "", found.reason, found.parts)
 
 
 def _bounded(score: Score) -> Score:
@@ -241,7 +241,7 @@ def task_of(sample: Sample) -> Task:
 
 
 def check(samples: Iterable[Sample]) -> None:
-    """Make sure that every sample can be judged; raises DataError at the first unknown type or unreadable gold."""
+    """Make sure that every sample can be scored; raises DataError at the first unknown type or unreadable gold."""
     for sample in samples:
         if sample.problem_type not in REGISTRY.rewards:
             task = task_of(sample)
@@ -258,13 +258,13 @@ def is_checked_quickly(sample: Sample) -> bool:
 
 
 def can_be_interrupted(sample: Sample, text: str | None) -> bool:
-    """True where judging a response is Python code, or compiled code that soon ends."""
+    """True where scoring a response is Python code, or compiled code that soon ends."""
     task = task_of(sample)
     return not task.is_compiled or (task.is_tame(text or "") and task.is_tame(sample.gold))
 
 
 def runs_own_code(sample: Sample) -> bool:
-    """True where code of the user's takes part in judging a sample."""
+    """True where code of the user's takes part in scoring a sample."""
     return sample.problem_type in REGISTRY.rewards or bool(REGISTRY.parts)
 
 
@@ -289,7 +289,7 @@ _FIRST_USES = {"math": (r"\sum_{n=1}^{3} n", r"\sum_{k=1}^{3} k"), "svg code": (
 
 @functools.cache
 def warm_up(problem_type: str) -> None:
-    """Import what a type needs by judging an answer, so that the first response of a worker is not late."""
+    """Import what a type needs by scoring an answer, so that the first response of a worker is not late."""
     if problem_type in _FIRST_USES and problem_type not in REGISTRY.rewards:
         gold, answer = _FIRST_USES[problem_type]
         score(Sample(id="", problem_type=problem_type, problem="", gold=gold), f"<answer>{answer}</answer>")

@@ -1,4 +1,4 @@
-"""Style sheets of pages as far as a comparison needs them: declarations by tags, classes, ids and what holds them."""
+"""The part of style sheets that a comparison of pages needs: declarations by tags, classes, ids and what holds them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from PIL import ImageColor
 
 MAX_RULES = 500
 MAX_STEPS, MAX_DEPTH = 8, 100
-"""Parts of a selector, and elements around an element that are looked at."""
+"""Most parts of a selector, and most elements around an element, that are looked at."""
 MAX_DECLARATIONS = 50
-"""Of one rule or element."""
+"""Most declarations of one rule or element."""
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _AT_BLOCK = re.compile(r"@[^{};]*+(?:;|\{(?:[^{}]*+\{[^{}]*+\})*+[^{}]*+\})")
 _RULE = re.compile(r"([^{}]{1,500})\{([^{}]{0,5000})\}")

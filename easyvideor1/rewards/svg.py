@@ -18,18 +18,18 @@ from PIL import Image
 
 MAX_DEPTH = 100
 MAX_NODES = 5000
-"""Of the text, and again of what references make of it."""
+"""Most nodes in the text, and again after references are multiplied."""
 FILTER_COST, LAYER_COST, DASH_COST = 250, 20, 100
 """Nodes that a step of a filter, a layer (a mask, a clip, a pattern, a group's opacity) and a dashed line count as."""
 CHARS_PER_NODE = 8
-"""Of visible text."""
+"""Characters of visible text that count as one node."""
 MAX_FILTER_REGION = 5.0
 """Side of the region of a filter, in sides of the drawing."""
 MAX_FILTER_NUMBERS = {"numOctaves": 8.0, "order": 9.0}
 MAX_RADIUS_FRAC = 0.05
-"""Of a filter that thickens or thins, in sides of the drawing."""
+"""Largest radius of a filter that thickens or thins, in sides of the drawing."""
 MIN_DASH_FRAC = 0.001
-"""Of a dash and its gap, in sides of the drawing."""
+"""Shortest dash with its gap, in sides of the drawing."""
 MAX_EMBEDDED_PIXELS = 4_000_000
 MAX_SIZE = 1e12
 DEFAULT_SIZE = (300.0, 150.0)
@@ -81,9 +81,9 @@ class Drawing:
 
     width: float
     height: float
-    """Of its viewport, in pixels of its own."""
+    """Width and height of the viewport, in the drawing's pixels."""
     source: str
-    """Its text, without what is not drawn and with names as a renderer wants them."""
+    """The drawing as text, without what is not drawn and with names as a renderer wants them."""
     texts: str
     """All its visible text."""
 
@@ -193,7 +193,7 @@ _DASHED = re.compile(r"(?<![\w-])stroke-dasharray(?![\w-])")
 
 
 def _own_cost(node: Node) -> int:
-    """What an element costs beyond its children and references, in nodes."""
+    """The cost of an element beyond its children and references, in nodes."""
     said = " ".join([*node.attributes, node.attributes.get("style", ""), node.text if node.tag == "style" else ""])
     cost = FILTER_COST if node.tag.startswith("fe") and node.tag != "feMergeNode" else 0
     cost += LAYER_COST * len(_LAYER.findall(said)) + DASH_COST * len(_DASHED.findall(said))

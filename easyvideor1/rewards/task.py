@@ -1,4 +1,4 @@
-"""What a problem type must know: how to read its gold answer, how to read a response, how to compare the two."""
+"""The functions of a problem type: reading its gold answer, reading a response, comparing the two."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class Task:
     is_heavy: bool = False
     """True: may take long or much memory on a hostile answer, and then runs in a killable process."""
     is_quick: Callable[[str], bool] = lambda text: True
-    """Of a heavy type: texts, of golds and answers, that are read in a few milliseconds whatever they are."""
+    """For a heavy type: texts, of golds and answers, that are always read in a few milliseconds."""
     is_compiled: bool = False
-    """Of a heavy type: compiled code reads it, which cannot be interrupted and may crash."""
+    """For a heavy type: True where compiled code reads it, which cannot be interrupted and may crash."""
     is_tame: Callable[[str], bool] = lambda text: False
-    """Of a compiled type: texts that a worker can read without a process of their own."""
+    """For a compiled type: texts that a worker can read without a process for them alone."""
     quick_accuracy: Callable[[Any, Any], float | None] | None = None
-    """Of a heavy type: the accuracy where it costs as little; None where only `accuracy` can tell. None: `accuracy`
-    itself is quick."""
+    """For a heavy type: the accuracy where computing it is quick, or None where only `accuracy` can tell. None as the
+    function: `accuracy` itself is quick."""
     is_gold_dear: Callable[[Sample], bool] = lambda sample: False
-    """Of a heavy type: `check_gold` must run in a worker."""
+    """For a heavy type: True where `check_gold` must run in a worker."""
     check_gold: Callable[[Sample], None] = lambda sample: None
-    """What is dear about reading a gold answer, done once before a run; raises DataError where it cannot be read."""
+    """The costly part of reading a gold answer, done once before a run; raises DataError where it cannot be read."""
     max_chars: int = MAX_ANSWER_CHARS
 
 

@@ -1,4 +1,4 @@
-"""Judging a batch in processes that can be killed, within a bounded time."""
+"""Scoring a batch in processes that can be killed, within a bounded time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from easyvideor1.rewards.budget import Budget
 from easyvideor1.rewards.grader import Grader, Heavy, without_content
 from easyvideor1.rewards.parse import read_response
 from easyvideor1.rewards.registry import REGISTRY
-from easyvideor1.rewards.router import Judged
+from easyvideor1.rewards.router import TaskScore
 from easyvideor1.types import Sample, Score
 
 RECYCLE_AFTER = 2000
 """Items after which a worker is replaced, because code of the user's may keep what it should not."""
 SLOWEST_KEPT = 5
 SPARE_S = 2.0
-"""Beyond the limit that a worker keeps itself, before it is killed."""
+"""Seconds that a worker may go on beyond the limit it keeps itself, before it is killed."""
 KINDS = {JobTimeout: "time", JobOutOfMemory: "memory", JobDied: "crash", JobError: "error"}
 
 Response = tuple[int, Sample, str, float | None]
@@ -30,7 +30,7 @@ Response = tuple[int, Sample, str, float | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What all workers share."""
+    """The settings that all workers share."""
 
     weights: Mapping[str, float]
     thinking: bool
@@ -184,7 +184,7 @@ class Workers:
             return Score.unscored(outcome.error.problem)
         self.cut[kind] += 1
         return router.finish(
-            Judged(0.0, None, outcome.error.problem),
+            TaskScore(0.0, None, outcome.error.problem),
             sample,
             text,
             response=read_response(text),
@@ -225,7 +225,7 @@ _KIND = re.compile(r"(?:judge .*?: )?[^:(,;'\d]*", re.DOTALL)
 
 
 def kind_of_reason(reason: str) -> str:
-    """What a reason has in common with others of its kind: its words up to the first detail.
+    """The words of a reason up to its first detail, which reasons of one kind share.
 
     >>> kind_of_reason("unexpected KeyError: 'x' (own.py:3)"), kind_of_reason("judge m: no verdict, 'x'")
     ('unexpected KeyError', 'judge m: no verdict')

@@ -38,8 +38,8 @@ class Request:
     example: Example
     sampling: Sampling
     seed: int
-    """What is drawn for a token is a function of (seed, sample id, index of the response, position), so rollouts do not
-    depend on what else is sampled, in which order, batch or process."""
+    """The random number of a token is a function of (seed, sample id, index of the response, position), so rollouts do
+    not depend on what else is sampled, in which order, batch or process."""
     shares_beginning: bool = False
     """Whether requests beside this one ask about the same media: they come one after another, and an engine may read
     what their prompts begin with once. It changes what is computed, not what is sampled."""

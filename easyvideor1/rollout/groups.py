@@ -1,4 +1,4 @@
-"""What becomes of a group between sampling and update: an offline trajectory put into it, or the group dropped.
+"""Changes to a group between sampling and update: an offline trajectory is put into it, or the group is dropped.
 
 Everything here is a pure function. The order for each prompt is: `num_sampled` rollouts, their scores,
 `takes_offline`, `with_offline`, and for algorithms that drop groups `has_signal` within `fill`.
@@ -47,8 +47,8 @@ def with_offline(group: Group, *, trajectory: Rollout, score: Score, n: int) -> 
     """
     if len(group.rollouts) not in (n - 1, n) or len(group.scores) != len(group.rollouts):
         raise ValueError(
-            f"sample '{group.prompt.sample.id}': a group of {n} is to be mixed, it has {len(group.rollouts)} "
-            f"rollouts and {len(group.scores)} scores"
+            f"sample '{group.prompt.sample.id}': a group of {n} is to get an offline trajectory, but it "
+            f"has {len(group.rollouts)} rollouts and {len(group.scores)} scores"
         )
     return replace(group, rollouts=(*group.rollouts[: n - 1], trajectory), scores=(*group.scores[: n - 1], score))
 
@@ -61,7 +61,7 @@ def has_signal(group: Group) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Filled(Generic[Item]):
-    """What `fill` brought together for a step."""
+    """The items that `fill` brought together for a step."""
 
     kept: list[Item]
     num_taken: int

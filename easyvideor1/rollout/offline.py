@@ -25,7 +25,7 @@ class Trajectory:
 
     response: str
     logprobs: tuple[float, ...] | None = None
-    """Of each token of the response, the end token included."""
+    """Log-probability of each token of the response, the end token included."""
     where: str = ""
 
 

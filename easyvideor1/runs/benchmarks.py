@@ -1,9 +1,9 @@
-"""Benchmarks as steps of their own: what they ask, and saved responses scored."""
+"""Benchmarks: their questions, and saved responses scored."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from easyvideor1.rewards.judge import Judge
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeAddress:
-    """A language model that judges open answers."""
+    """A judge for open answers: a language model behind an endpoint."""
 
     url: str
     model: str | None
@@ -104,10 +104,14 @@ def score_saved(
     return score_responses(benchmark, loaded, said, rules, verdicts=verdicts)
 
 
-def write_folder(scored: Scored, out: Path) -> None:
-    """Keep a score with everything that made it."""
+def write_folder(scored: Scored, out: Path, *, more: Mapping[str, Any] | None = None) -> None:
+    """Keep a score with everything that made it.
+
+    Args:
+        more: what a run of its own adds to the result, or says better.
+    """
     out.mkdir(parents=True, exist_ok=True)
-    found = result(scored) | {"details": details(scored)}
+    found = result(scored) | dict(more or {}) | {"details": details(scored)}
     (out / "results.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     settings = asdict(scored.protocol) | {"hash": scored.protocol.hash}
     (out / "protocol.json").write_text(json.dumps(settings, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

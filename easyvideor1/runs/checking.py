@@ -1,4 +1,4 @@
-"""Everything that would stop or spoil a run, found before it: what `easyvideor1 data check` does."""
+"""`easyvideor1 data check`: everything that would stop or spoil a run, found before it starts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from easyvideor1.runs.starting_model import model_files
 from easyvideor1.runs.steps import length_check, length_limit, memory_of, row_check, shown_progress, try_judge
 
 DEADLINE_S = 300.0
-"""Time one file may take where no cache says so."""
+"""Longest time for one file where no cache sets it, in seconds."""
 SHOWN_KEYS = 5
 FINDERS: tuple[Callable[[CheckedData], Iterable[doubts.Doubt]], ...] = (
     doubts.odd_rows, doubts.contradictions, doubts.frame_rates, doubts.empty_trajectories, doubtful_golds

@@ -1,4 +1,4 @@
-"""The rows of data files that can be used, written apart from the others: what `easyvideor1 data clean` does."""
+"""`easyvideor1 data clean`: the rows that can be used, written to a file of their own."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from easyvideor1.runs.converting import rejected_path
 
 @dataclass(frozen=True, kw_only=True)
 class Cleaned:
-    """What was written."""
+    """The result of cleaning data files."""
 
     num_good: int
     num_rejected: int
     num_renamed: int
     """Good rows whose id other rows had too."""
     rejected: Path
-    """Written if there are any."""
+    """File of the rejected rows; written only if there are any."""
 
 
 def clean(

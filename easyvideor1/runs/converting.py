@@ -1,4 +1,4 @@
-"""A data set of another project made into rows of this one: what `easyvideor1 data convert` does."""
+"""`easyvideor1 data convert`: a data set of another project made into rows of this one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHOWN_ERRORS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """What is converted, and how it is to be understood."""
+    """A data set to convert, and how to read it."""
 
     path: Path
     format: str | None = None
@@ -33,14 +33,14 @@ class Source:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Field of a row -> the column that holds it, or the columns that hold its items."""
     problem_type: str | None = None
-    """Of every row; None: what the format says, or what the gold answer fits."""
+    """Problem type of every row; None: the type that the format states, or that the gold answer fits."""
     media_root: Path | None = None
     split: str | None = None
 
 
 @dataclass(kw_only=True)
 class Converted:
-    """What became of a data set."""
+    """The result of a conversion."""
 
     num_rows: int = 0
     num_rejected: int = 0
@@ -49,7 +49,7 @@ class Converted:
     by_format: Counter[str] = field(default_factory=Counter)
     by_problem_type: Counter[str] = field(default_factory=Counter)
     num_guessed: int = 0
-    """Rows whose problem type was told by their gold answer."""
+    """Rows whose problem type was guessed from their gold answer."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Settings of media that a row cannot have -> how often."""
     shown: list[Sample] = field(default_factory=list)
@@ -95,7 +95,7 @@ def convert(source: Source, out: Path) -> Converted:
 
 
 def rejected_path(out: Path) -> Path:
-    """Where the rows that cannot be used are listed."""
+    """The file that lists the rows that cannot be used."""
     return out.with_name(f"{out.name.removesuffix('.jsonl')}.rejected.jsonl")
 
 

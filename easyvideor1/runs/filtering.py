@@ -1,4 +1,4 @@
-"""Keeping the rows of a data set that a model solves sometimes: what `easyvideor1 data filter` does."""
+"""`easyvideor1 data filter`: keep the rows of a data set that a model solves sometimes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Selection:
     collect: bool = False
     """Write collected.jsonl too: rows with their best response as offline trajectory."""
     limit: int | None = None
-    """Only the first so many readable rows."""
+    """Number of readable rows to take, from the first; None: all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ def _config(sources: Sequence[SourceConfig], settings: Settings, out: Path) -> R
 
 
 def _decisive(config: RunConfig) -> dict[str, Any]:
-    """All that responses and their accuracies depend on, beside the rows and their media."""
+    """The settings that responses and their accuracies depend on, beside the rows and their media."""
     folder = Path(config.model.path)
     rollout = to_tree(config.rollout)
     return {

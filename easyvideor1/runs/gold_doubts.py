@@ -53,7 +53,7 @@ def doubtful_trajectories(data: CheckedData, rewards: RewardPool) -> Iterator[Do
             if "</answer>" not in text:
                 why = "ends without </answer>: cut, or in another form (give the whole response, or leave it out)"
             elif score.is_scored and accuracy < LOW_SCORE:
-                why = f"is wrong: its accuracy is {accuracy:.2g} (mend it or the gold answer, or leave it out)"
+                why = f"is wrong: its accuracy is {accuracy:.2g} (correct it or the gold answer, or leave it out)"
             else:
                 continue
             yield Doubt(about="trajectory", file=file, place=place, text=f"field 'offline_output': {why}")

@@ -1,4 +1,4 @@
-"""One video or image looked at: its plan, its frames, or why it cannot be read."""
+"""The plan and the frames of one video or image, or the reason why it cannot be read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from easyvideor1.video.sampling import plan_media
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a worker process is asked to look at."""
+    """The task of a worker process: one medium to plan or decode."""
 
     media: Media
     spec: FrameSpec

@@ -22,7 +22,7 @@ from easyvideor1.video.pool import DecodePool
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Parts:
-    """What makes samples into prompts with pixels, and what scores responses to them."""
+    """The objects that make prompts with pixels out of samples and score responses to them."""
 
     encoder: Encoder
     prepare: Preparer
@@ -39,6 +39,7 @@ def need_extras(config: RunConfig) -> None:
         "zstandard": ("cache.codec=zstd", config.cache.codec == "zstd"),
         "torchcodec": ("data.video.backend=torchcodec", config.data.video.backend == "torchcodec"),
     }
+    wanted |= {name: (f"trackers: [{name}]", True) for name in config.trackers}
     for package, (key, is_wanted) in wanted.items():
         if is_wanted:
             need(package, for_what=key)

@@ -1,4 +1,4 @@
-"""Filling the frame cache of a data set ahead of a run: what `easyvideor1 preprocess` does."""
+"""`easyvideor1 preprocess`: fill the frame cache for a data set ahead of a run."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ LINE_EVERY_S = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Workers:
-    """Where the work runs."""
+    """The processes or the cluster that decode."""
 
     processes: int
-    """On this machine."""
+    """Number of processes on this machine."""
     ray: str | None = None
     """Address of a Ray cluster instead, "" for the one that the environment names or a new one; None: no cluster."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preprocessed:
-    """What a preprocessing run did."""
+    """The result of a preprocessing run."""
 
     summary: Summary
     wall_s: float
     failed_file: Path
-    """Written if something failed."""
+    """File of the media that failed; written only if there are any."""
 
     def as_values(self) -> dict[str, Any]:
         found = self.summary

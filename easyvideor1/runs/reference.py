@@ -35,10 +35,10 @@ class Key:
     """One key of a recipe."""
 
     name: str
-    """With its sections: "data.video.fps"."""
+    """Name of the key with its sections: "data.video.fps"."""
     type: str
     default: str
-    """As YAML; "required" where there is none."""
+    """Default in YAML; "required" where there is none."""
     unit: str
     """ "" where it has none."""
     meaning: str

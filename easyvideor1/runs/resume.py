@@ -1,4 +1,4 @@
-"""What may change when a run goes on: what decides its numbers stays, the rest is free."""
+"""Which keys may change when a run is resumed: values that decide its results may not, all others may."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from easyvideor1.errors import UsageError
 
 FREE = (
     r"out",
+    # Who is told.
+    r"trackers|project",
     # Where things lie, and how much room and time they may take.
     r"cache\.(dir|mode|max_bytes|deadline_s)",
     r"data\.(train|validation)\[\d+\]\.media_root",

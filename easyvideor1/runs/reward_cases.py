@@ -36,7 +36,7 @@ class RewardSetup:
 
     @classmethod
     def of(cls, settings: Settings) -> RewardSetup:
-        """That of a recipe, or of what takes its place."""
+        """The setup of a recipe, or of the options that take its place."""
         return cls(
             reward=settings.reward,
             thinking=settings.data.thinking,
@@ -99,19 +99,19 @@ class TypeTrial:
     gold: float
     """Mean accuracy of gold answers."""
     other: float | None
-    """That of gold answers of other questions; None where all questions have the same one."""
+    """Mean accuracy of the gold answers of other questions; None where all questions have the same one."""
     empty: float
-    """That of empty answers."""
+    """Mean accuracy of empty answers."""
     parts: Mapping[str, float]
     """Means of all other parts over the gold answers."""
     num_unscored: int
-    """Of the gold answers."""
+    """Gold answers that could not be scored."""
     is_wrong: bool
     """A gold answer is not worth 1, or an empty one is worth something."""
 
     @property
     def verdict(self) -> str:
-        """In words."""
+        """The result in words."""
         if self.num_unscored == self.num_rows:
             return "nothing scored"
         if self.is_wrong:

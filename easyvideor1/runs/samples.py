@@ -13,6 +13,7 @@ from easyvideor1.data.media_check import PlanMedium, Seen, facts_of
 from easyvideor1.data.samples import Samples
 from easyvideor1.errors import DataError
 from easyvideor1.jobs.worker import usable_cores
+from easyvideor1.problem_types import canonical
 from easyvideor1.runs.media import media_specs
 from easyvideor1.runs.parts import Parts
 from easyvideor1.runs.steps import length_check, length_limit, memory_of, row_check, shown_progress, try_judge
@@ -29,13 +30,15 @@ def load_samples(
     """The usable training samples of a run and its validation questions, if it has any; nothing is decoded.
 
     Args:
-        on_bad: is told what is wrong with each row that cannot be used; None: the first is raised.
-        check: is given what was found in training and validation data, and may refuse it.
+        on_bad: called with the error of each row that cannot be used; None: the first is raised.
+        check: called with the checked training and validation data, which it may refuse.
 
     Raises:
         DataError: see `on_bad`; no sample is left; or validation shares questions or media with training, where the
             configuration does not allow it.
     """
+    if config.reward.judge is not None:  # before every file is planned
+        try_judge(parts.rewards, config.reward, map(canonical, config.reward.judge.problem_types))
     limit = length_limit(config.data, config.rollout, config.train)
     training = _checked(config.data.train, config, parts, limit=limit, on_bad=on_bad)
     samples = _usable(training, on_bad=on_bad)
@@ -115,7 +118,7 @@ def _usable(data: CheckedData, *, on_bad: OnBad | None) -> Samples:
 
 
 def _with_way_out(error: DataError, data: CheckedData, *, num_bad: int) -> DataError:
-    """The error with what to do if the row cannot be mended."""
+    """The error, with the remedy for a row that cannot be corrected."""
     names = " ".join(file.source.path for file in data.files)
     count = f"it and {num_bad - 1} more rows" if num_bad > 1 else "it"
     way_out = f"to go on without {count}: `easyvideor1 data clean {names} --out GOOD.jsonl`, or data.on_bad_sample=skip"

@@ -23,7 +23,7 @@ def score(
         UsageError: a reward of your own cannot be loaded, or the judge cannot be reached.
 
     >>> question = Sample(id="1", problem_type="multiple choice", problem="?", gold="B", options=("red", "blue"))
-    >>> [judged.value for judged in score([(question, "<answer>B</answer>"), (question, "<answer>A</answer>")])]
+    >>> [scored.value for scored in score([(question, "<answer>B</answer>"), (question, "<answer>A</answer>")])]
     [1.0, 0.1]
     """
     with RewardPool.from_config(reward or RewardConfig(), thinking=thinking, max_response_tokens=0) as pool:

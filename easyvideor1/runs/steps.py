@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from easyvideor1.data.prepare import Planner
 
 MEMORY_FOLDER = "checked"
-"""In the folder of the frame cache."""
+"""Name of the folder for results of earlier checks, inside the frame cache."""
 MODEL_FILES = (
     "config.json", "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "chat_template.jinja",
     "chat_template.json", "preprocessor_config.json", "processor_config.json",
@@ -118,7 +118,7 @@ def memory_of(
     *,
     limit: LengthLimit,
 ) -> Memory | None:
-    """Where the findings of a check under these settings are remembered; None without a cache folder."""
+    """The memory for results of a check under these settings; None without a cache folder."""
     if cache is None:
         return None
     settings = {

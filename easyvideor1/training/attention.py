@@ -23,7 +23,7 @@ from easyvideor1.training.layout import PackLayout, Range
 def pack_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layout: PackLayout, *, scale: float
 ) -> torch.Tensor:
-    """What each token of a pack makes of the values it sees.
+    """The attention output of each token of a pack.
 
     Args:
         query: [L, H, D].

@@ -31,7 +31,7 @@ def first_fit_decreasing(sizes: Sequence[int], *, capacity: int) -> list[list[in
 
 
 def fewest_bins(sizes: Sequence[int], *, capacity: int) -> list[list[int]]:
-    """The same, with the fewest bins there can be (for up to some twenty sizes; else as few as were found).
+    """Indices of the sizes in the fewest possible bins (for up to some twenty sizes; else as few as were found).
 
     >>> first_fit_decreasing([4, 4, 3, 3, 3, 3], capacity=10)
     [[0, 1], [2, 3, 4], [5]]

@@ -1,6 +1,6 @@
 """Checkpoints: weights, optimizer and data position, each save whole or absent.
 
-There is no random state: all that is random in a step is drawn from seeds made of the run's seed and the step.
+There is no random state: all random numbers of a step come from seeds made of the run's seed and the step.
 
 A checkpoint is a folder `step-000012` of
 
@@ -59,7 +59,7 @@ class _Whole:
 
 @dataclass(frozen=True, kw_only=True)
 class RunState:
-    """Where a run stands after a finished step."""
+    """The state of a run after a finished step."""
 
     step: int
     """Finished updates; also the version of the weights."""
@@ -70,7 +70,7 @@ class RunState:
     best_accuracy_frac: float = -1.0
     """Best greedy validation accuracy so far; -1.0: none."""
     best_bound_frac: float = -1.0
-    """What the best one would be, had all its answers that could not be judged been right."""
+    """What the best one would be, had all its answers that could not be scored been right."""
     trend: Trend = field(default_factory=Trend)
     """What the stopping rules remember."""
 

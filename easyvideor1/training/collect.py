@@ -29,6 +29,8 @@ from easyvideor1.training.costs import Share, prompt_cost
 from easyvideor1.types import Example, Group, Prompt, Rollout, Sample, Score, Scorer, StopReason
 
 EXAMPLES_IN_ERRORS = 3
+Tell = Callable[[str, int, int], None]
+"""Takes what is counted, how many are done, and of how many."""
 SHOWN_IDS = 20
 Item = TypeVar("Item")
 
@@ -57,7 +59,7 @@ class Candidate:
     usable: Usable
     group: Group
     greedy_score: Score | None
-    """Of one more, greedy, response that does not train; for algorithms that compare with it."""
+    """Score of one more response, greedy, that does not train; for algorithms that compare with it."""
 
     @property
     def example(self) -> Example:
@@ -67,7 +69,7 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Collected:
-    """What a step trains on."""
+    """The scored groups of a step."""
 
     candidates: list[Candidate]
     sampled: list[Group]
@@ -105,15 +107,17 @@ class Collector:
         watch: Stopwatch,
         note_bad: Callable[[DataError], None],
         share: Share,
+        tell: Tell = lambda what, done, total: None,
         beat: Callable[[str], object] = lambda doing: None,
     ) -> None:
         """
         Args:
+            tell: is told how far a step is.
             samples: the training samples, all checked.
-            offline: trajectories to mix in; needed where `offline.enable` is set.
-            note_bad: is told every sample that was skipped, on every rank.
-            share: what of a step is this rank's.
-            beat: is told of all progress, with what comes next.
+            offline: trajectories to put into groups; needed where `offline.enable` is set.
+            note_bad: called with every sample that was skipped, on every rank.
+            share: the part of a step that this rank makes.
+            beat: called after every piece of work, with the name of the next one.
         """
         assert offline is not None or not algorithm.needs_offline, "this algorithm learns from offline trajectories"
         if offline is not None and not algorithm.needs_policy_rollouts:
@@ -123,6 +127,7 @@ class Collector:
         self._strata = strata(samples, config.data)
         self._engine, self._score, self._algorithm = engine, score, algorithm
         self._offline, self._watch, self._note_bad = offline, watch, note_bad
+        self._tell = tell
         self._costs, self._ranks = share.costs, share.ranks
         self._n = config.rollout.n if algorithm.needs_policy_rollouts else 1
         self._num_tokens, self._beat = 0, beat
@@ -204,15 +209,23 @@ class Collector:
         Every rank makes a part of the prompts; they are dealt by their cost, and each rank reads the media of its own.
         """
         with self._ranks.agree("prompts"):
-            own = {place: self._prompt(samples[place]) for place in self._ranks.share(list(samples))}
+            own = {}
+            for place in (places := self._ranks.share(list(samples))):
+                own[place] = self._prompt(samples[place])
+                self._tell("prompts made", len(own), len(places))
         prompts = _joined(self._ranks.gather(own, of="prompts"))
         found: dict[int, Usable | DataError] = self._dealt({place: prompts[place] for place in samples})
         with self._ranks.agree("media"):
-            errors = {
-                place: error
+            errors = {}
+            read = [
+                (place, item)
                 for place, item in found.items()
-                if isinstance(item, Usable) and item.rank == self._ranks.rank and (error := _unreadable(item))
-            }
+                if isinstance(item, Usable) and item.rank == self._ranks.rank
+            ]
+            for number, (place, item) in enumerate(read, start=1):
+                if error := _unreadable(item):
+                    errors[place] = error
+                self._tell("samples prepared", number, len(read))
         return found | _joined(self._ranks.gather(errors, of="media"))
 
     def _prompt(self, sample: Sample) -> Prompt | DataError:
@@ -278,18 +291,20 @@ class Collector:
                 wanted[place, True] = Request(example=item.example, sampling=self._greedy_sampling(), seed=seed)
         found: dict[tuple[int, bool], Scored] = {}
         keys = list(wanted)
+        num_sequences = sum(request.sampling.n for request in wanted.values())
         self._tell_waiting(wanted, usable, step)
         for request, scored in ask(wanted.values(), engine=self._engine, score=self._score, timed=self._watch.part):
             place, _ = keys[request]
             _check_version(scored.rollouts, version, sample_id=usable[place].prompt.sample.id)
             found[keys[request]] = scored
+            self._tell("sequences done", sum(len(item.rollouts) for item in found.values()), num_sequences)
             self._tell_waiting(wanted.keys() - found.keys(), usable, step)
         self._num_tokens += sum(len(rollout.token_ids) for item in found.values() for rollout in item.rollouts)
         empty = Scored(rollouts=(), scores=())
         sampled = {place: found.get((place, False), empty) for place in usable}
         groups = [_group(usable[place].prompt, scored) for place, scored in sampled.items()]
         with self._watch.part("reward"):
-            groups = self._mixed(groups, list(trajectories.values()))
+            groups = self._with_trajectories(groups, list(trajectories.values()))
         return {
             place: _Made(
                 rollouts=group.rollouts,
@@ -328,7 +343,7 @@ class Collector:
     def _greedy_sampling(self) -> Sampling:
         return Sampling(temperature=0.0, max_response_tokens=self._config.rollout.max_response_tokens)
 
-    def _mixed(self, groups: Sequence[Group], trajectories: Sequence[Rollout | None]) -> list[Group]:
+    def _with_trajectories(self, groups: Sequence[Group], trajectories: Sequence[Rollout | None]) -> list[Group]:
         """Offline trajectories in the last place of the groups that take one, scored by the same rewards."""
         offline = self._config.offline
         taken = {
@@ -338,20 +353,20 @@ class Collector:
         }
         items = [(groups[place].prompt.sample, item.text, len(item.token_ids)) for place, item in taken.items()]
         scores = self._score(items) if items else []
-        mixed = list(groups)
+        changed = list(groups)
         for (place, trajectory), score in zip(taken.items(), scores, strict=True):
-            mixed[place] = with_offline(groups[place], trajectory=trajectory, score=score, n=self._n)
-        return mixed
+            changed[place] = with_offline(groups[place], trajectory=trajectory, score=score, n=self._n)
+        return changed
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Made:
-    """What a rank made of a prompt."""
+    """The rollouts of a prompt with their scores, made by one rank."""
 
     rollouts: tuple[Rollout, ...]
     scores: tuple[Score, ...]
     sampled_scores: tuple[Score, ...]
-    """Of the policy's rollouts, before an offline trajectory took the place of one."""
+    """Scores of the policy's rollouts, before an offline trajectory took the place of one."""
     greedy_score: Score | None
 
 
@@ -369,7 +384,7 @@ def _unreadable(usable: Usable) -> DataError | None:
 
 
 def _check_unscored(made: Sequence[_Made], candidates: Sequence[Candidate], *, limit: float, step: int) -> None:
-    """Stop where too many rollouts could not be judged: a reward that fails must not look like a bad policy."""
+    """Stop where too many rollouts could not be scored: a reward that fails must not look like a bad policy."""
     scores = [
         (candidate.group.prompt.sample.id, score)
         for item, candidate in zip(made, candidates, strict=True)

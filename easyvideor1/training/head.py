@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 CHUNK_BYTES = 256 << 20
-"""Most memory of the logits that exist at once; two or, with gradients of entropies, three tensors of this size do."""
+"""Most memory of one tensor of logits; two or, with gradients of entropies, three of this size exist at once."""
 
 
 def logprobs_and_entropy(
@@ -25,7 +25,7 @@ def logprobs_and_entropy(
     with_entropy: bool,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """What the output layer says of each target.
+    """Log-probabilities of the targets, and entropies, from the output layer.
 
     Args:
         hidden: [N, D], float32 or half precision; the products are summed and kept in float32.

@@ -24,7 +24,7 @@ class MasterWeights:
         self.copies: Mapping[str, nn.Parameter] = {
             name: master for name, master in self.by_name.items() if master is not trained[name]
         }
-        """Those that are not the model's own."""
+        """The float32 copies, by name; weights in float32 have none."""
         self._pairs = [(trained[name], master) for name, master in self.copies.items()]
 
     def zero_gradients(self) -> None:

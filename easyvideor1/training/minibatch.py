@@ -1,4 +1,4 @@
-"""What one optimizer step learns from: packs of what can move the weights, and a count of the rest."""
+"""The packs of one optimizer step: groups that can change the weights, and a count of those that cannot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from easyvideor1.types import Group
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Idle:
-    """What is counted but not computed, since its loss is 0 whatever the model says: mostly groups of equal rewards."""
+    """Rollouts that are counted but not computed, because their loss is always 0: mostly groups of equal rewards."""
 
     num_groups: int = 0
     """Groups of which no rollout is computed."""

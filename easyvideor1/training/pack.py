@@ -19,14 +19,14 @@ from easyvideor1.training.bins import fewest_bins, first_fit_decreasing
 from easyvideor1.training.layout import GroupLayout, PackLayout
 from easyvideor1.types import Group, Prompt, Rollout, Sample, StopReason
 
-PackForm = Literal["shared", "separate", "rows"]
-"""shared: each prompt once, with its responses after it; separate: a prompt and one response after another; rows: the
-same as the rows of a batch, for models in which one sequence would run on into the next."""
+PackForm = Literal["shared", "separate", "padded"]
+"""shared: each prompt once, with its responses after it; separate: a prompt and one response after another; padded:
+these sequences side by side in an ordinary batch, for models in which one sequence would run on into the next."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ResponseTokens:
-    """What is known of each response token of a pack, [N] each."""
+    """The facts about each response token of a pack, [N] each."""
 
     token_ids: torch.Tensor
     """int64."""
@@ -60,20 +60,20 @@ class Segment:
     """Which rollouts of the group, in order."""
     sample_id: str
     start: int
-    """Where it starts in the flattened ids of the pack."""
+    """Place of its first token in the flattened ids of the pack."""
     num_tokens: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Pack:
-    """Segments one after another, or side by side as the rows of a batch: one forward of the model."""
+    """Segments one after another, or side by side in a padded batch: one forward of the model."""
 
     input_ids: torch.Tensor
-    """int64 [1, L], or [B, L] with a segment per row, filled up on the right."""
+    """int64 [1, L], or [B, L] with a segment per sequence, padded on the right."""
     position_ids: torch.Tensor
     """int64 [3, B, L]: time, height, width."""
     layout: PackLayout | None
-    """None: the rows of an ordinary causal batch."""
+    """None: an ordinary causal batch."""
     segments: tuple[Segment, ...]
     predictors: torch.Tensor
     """int64 [N]: where in the flattened pack the token before each response token stands, whose output predicts it."""
@@ -144,8 +144,8 @@ def pack_groups(
         filled = [i for i in wanted if group.rollouts[i].token_ids]
         sizes = [len(group.rollouts[i].token_ids) for i in filled]
         _check_bound(group, sizes, tokens_per_pack)
-        if form == "rows":
-            bins += _rows(index, filled, sizes, num_prompt=len(group.prompt), capacity=tokens_per_pack)
+        if form == "padded":
+            bins += _padded(index, filled, sizes, num_prompt=len(group.prompt), capacity=tokens_per_pack)
         elif form == "separate":
             pieces += [_Piece(index, (i,), len(group.prompt) + size) for i, size in zip(filled, sizes, strict=True)]
         else:
@@ -154,7 +154,7 @@ def pack_groups(
                 pieces.append(_Piece(index, tuple(filled[place] for place in members), num_tokens))
     for members in first_fit_decreasing([piece.num_tokens for piece in pieces], capacity=tokens_per_pack):
         bins.append([pieces[i] for i in members])
-    packs = tuple(_pack(members, groups, first_sequence, in_rows=form == "rows") for members in bins)
+    packs = tuple(_pack(members, groups, first_sequence, is_padded=form == "padded") for members in bins)
     return Batch(packs=packs, num_groups=len(groups), num_sequences=int(first_sequence[-1]))
 
 
@@ -185,10 +185,10 @@ class _Piece(NamedTuple):
     num_tokens: int
 
 
-def _rows(
+def _padded(
     index: int, filled: Sequence[int], sizes: Sequence[int], *, num_prompt: int, capacity: int
 ) -> list[list[_Piece]]:
-    """The rollouts of a group in batches whose rows, all as long as the longest, hold at most `capacity` tokens."""
+    """The rollouts of a group in batches whose sequences, all padded to the longest, hold at most `capacity` tokens."""
     batches: list[list[_Piece]] = []
     for size, i in sorted(zip(sizes, filled, strict=True), key=lambda pair: (-pair[0], pair[1])):
         if not batches or (len(batches[-1]) + 1) * batches[-1][0].num_tokens > capacity:
@@ -222,7 +222,7 @@ def _check(group: Group) -> None:
             )
 
 
-def _pack(pieces: Sequence[_Piece], groups: Sequence[Group], first_sequence: np.ndarray, *, in_rows: bool) -> Pack:
+def _pack(pieces: Sequence[_Piece], groups: Sequence[Group], first_sequence: np.ndarray, *, is_padded: bool) -> Pack:
     row_length = max(piece.num_tokens for piece in pieces)
     segments, ids, positions, predictors, layouts = [], [], [], [], []
     start = 0
@@ -248,17 +248,17 @@ def _pack(pieces: Sequence[_Piece], groups: Sequence[Group], first_sequence: np.
             response_start += length
         layouts.append(GroupLayout(num_prompt=len(prompt), lengths=lengths))
         start += piece.num_tokens
-        if in_rows:
+        if is_padded:
             # Nothing looks at what comes after a response; its last token is no vision token.
             missing = row_length - piece.num_tokens
             ids.append(np.full(missing, responses[-1][-1], dtype=np.int64))
             positions.append(np.zeros((3, missing), dtype=np.int64))
             start += missing
-    num_rows = len(pieces) if in_rows else 1
+    num_rows = len(pieces) if is_padded else 1
     return Pack(
         input_ids=torch.from_numpy(np.concatenate(ids).astype(np.int64)).view(num_rows, -1),
         position_ids=torch.from_numpy(np.concatenate(positions, axis=1).astype(np.int64)).view(3, num_rows, -1),
-        layout=None if in_rows else PackLayout.of(layouts),
+        layout=None if is_padded else PackLayout.of(layouts),
         segments=tuple(segments),
         predictors=torch.from_numpy(np.concatenate(predictors).astype(np.int64)),
         tokens=_tokens(pieces, groups, first_sequence),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 START_S = 60.0
-"""Time that the ranks have to find each other."""
+"""Seconds that the ranks have to find each other."""
 Item = TypeVar("Item")
 
 
@@ -242,7 +242,7 @@ def _not_found(reason: str) -> str:
 
 
 def _portable(error: Exception, *, rank: int) -> EasyVideoError:
-    """What other ranks raise for an error of this one."""
+    """The error that other ranks raise for an error of this one."""
     if isinstance(error, EasyVideoError):
         return error
     return RunError(f"rank {rank} failed: {type(error).__name__}: {error}")

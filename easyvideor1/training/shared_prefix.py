@@ -46,12 +46,12 @@ def enable(model: PreTrainedModel) -> None:
 
 
 def pack_form(model: PreTrainedModel, *, shared: bool) -> PackForm:
-    """How packs of this model are built: as asked, or as rows where a layer's state runs on from token to token.
+    """How packs of this model are built: as asked, or padded where a layer's state runs on from token to token.
 
     In a linear-attention layer a response would read what the one before it left in the state.
     """
     if not shares_prefix(model):
-        return "rows"
+        return "padded"
     return "shared" if shared else "separate"
 
 

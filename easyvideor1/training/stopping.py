@@ -19,7 +19,7 @@ KL_NAMES = ("loss/kl_ref", "reward/kl_ref", "loss/kl_old")
 
 @dataclass(frozen=True, kw_only=True)
 class Trend:
-    """What the rules remember from step to step; part of a checkpoint."""
+    """The averages and counts that the rules need from earlier steps; part of a checkpoint."""
 
     zero_steps: int = 0
     """Steps in a row in which no rollout got a reward for accuracy."""
@@ -105,7 +105,7 @@ def _hint(groups: Sequence[Group]) -> str:
     if unread > 0.5:
         return (
             f"In {unread:.0%} of the responses no answer could be read: the model does not know the asked form. "
-            "Start from a model that does, or mix in offline trajectories (offline.enable=true)."
+            "Start from a model that does, or put offline trajectories into the groups (offline.enable=true)."
         )
     return (
         "The answers are readable but wrong: check the gold answers with `easyvideor1 reward test`, or filter the "

@@ -43,7 +43,7 @@ ABANDONED_AFTER_S = 24 * 3600.0
 
 @dataclass(kw_only=True)
 class CacheCounters:
-    """What a cache did since it was opened."""
+    """Counts and times of a cache since it was opened."""
 
     hits: int = 0
     misses: int = 0
@@ -107,7 +107,7 @@ class FrameCache:
         return cls(config.dir, mode=config.mode, codec=config.codec, max_bytes=config.max_bytes, decode=decode)
 
     def path(self, plan: MediaPlan) -> Path:
-        """Where the entry of a plan is or will be."""
+        """The path of the entry of a plan, whether it exists or not."""
         name = f"{plan.cache_key}.{self.codec.name}.v{FORMAT}.safetensors"
         assert ENTRY_NAME.fullmatch(name), f"a cache key is letters, digits, '-' and '_', got {plan.cache_key!r}"
         return self.dir / plan.cache_key[:2] / name

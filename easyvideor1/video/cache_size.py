@@ -2,7 +2,8 @@
 
 Entries lie in some 256 folders of about the same size, as keys are digests. A table in the cache keeps the size of
 each; whoever writes adds to it, a few folders are counted anew from time to time, and what has never been counted is
-taken to be like the rest. The table is a guess that mends itself; where it is lost or damaged, folders are counted.
+taken to be like the rest. The table is an estimate that corrects itself over time; where it is lost or damaged,
+folders are counted.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class CacheSize:
         self._dir = dir
         self._lock = threading.Lock()
         self._written: dict[str, int] = {}
-        """By this process since it last looked at the table."""
+        """Bytes that this process wrote since it last read the table."""
         self._others_bytes = 0
         self._shared_at_s = 0.0
 

@@ -11,7 +11,7 @@ from easyvideor1.video.resize import resize
 TIME_TOLERANCE_S = 1e-3
 """A decoded frame this close to a planned time is the planned one."""
 LEAST_USABLE_FRAC = 0.5
-"""With fewer of the wanted frames than this, a file is an error instead of a warning."""
+"""A file with a smaller share of the wanted frames than this is an error instead of a warning."""
 
 
 class Canvas:

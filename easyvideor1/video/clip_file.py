@@ -75,7 +75,7 @@ def read_clip(path: Path) -> Clip:
 
 
 def clip_metadata(clip: Clip) -> dict[str, str]:
-    """What a clip is besides its frames, as header text."""
+    """The facts about a clip besides its frames, as header text."""
     return {
         "times_s": json.dumps(clip.times_s),
         "source_fps": json.dumps(clip.source_fps),

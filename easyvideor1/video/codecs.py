@@ -31,7 +31,7 @@ from easyvideor1.video.clip_file import (
 from easyvideor1.video.stills import PILLOW_ERRORS
 
 ZSTD_LEVEL = 1
-"""On residuals a higher level is slower and hardly smaller."""
+"""Compression level; a higher level is slower and hardly smaller on residuals."""
 JPEG_QUALITY = 92
 """Without chroma subsampling; the quality is part of the codec's name, and so of an entry's."""
 

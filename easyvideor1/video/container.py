@@ -127,7 +127,7 @@ def codec_name(stream: VideoStream) -> str:
 
 
 def decoder_of(stream: VideoStream, *, threads: int, is_strict: bool = False) -> Decoder:
-    """What decodes the packets of a stream, transparency included.
+    """A decoder for the packets of a stream, transparency included.
 
     Args:
         is_strict: let it fail on damage instead of covering it up.
@@ -199,7 +199,7 @@ UPRIGHT = Orientation()
 
 @dataclass(frozen=True, slots=True)
 class FirstFrame:
-    """What the first frame that decodes says about all of them."""
+    """Facts about all frames that the first decoded one shows."""
 
     orientation: Orientation = UPRIGHT
     transfer: int = 2

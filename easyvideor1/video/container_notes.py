@@ -1,5 +1,5 @@
-"""What the header of a container says about its pictures and FFmpeg's Python door does not pass on: which part of them
-is to be seen, at which speed, and whether their colours are of a kind that no decoder here understands."""
+"""Facts in the header of a container that PyAV does not pass on: which part of the pictures is to be seen, at which
+speed, and whether their colours are of a kind that no decoder here understands."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ContainerNotes:
 def container_notes(
     source: Source, container: InputContainer, stream: VideoStream, index: Index | None, size: tuple[int, int]
 ) -> ContainerNotes:
-    """What a container says about its video stream.
+    """The notes of a container about its video stream.
 
     Args:
         index: of an MP4 file.

@@ -1,4 +1,4 @@
-"""The list of media that could not be preprocessed, shared by all who fill a cache: a line of JSON for each.
+"""The list of media that could not be preprocessed, shared by all processes that fill a cache: a line of JSON for each.
 
 A run adds what fails, and takes out what it has stored and what earlier runs over the same data left; lines of runs
 over other data stay.

@@ -25,9 +25,9 @@ PICTURE_UNIT = 8
 REFERENCE_BITS = 0x60
 """nal_ref_idc in the first byte of a unit."""
 UNCLEAR_FRAC = 0.01
-"""With more packets than this share that do not tell what they are, the decoder is asked."""
+"""With a larger share of unclear packets than this, the decoder is asked."""
 SLICE_HEADER_BYTES = 32
-"""Enough for the part that is read, and for the bytes that are taken out of it."""
+"""Bytes of a slice that are read: enough for its header and for the escape bytes removed from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,8 @@ class FieldReader:
 
     @property
     def is_sure(self) -> bool:
-        """False: the packets do not tell, ask the decoder. A few losses of a long recording are not worth that."""
+        """False: the packets do not tell, so the decoder has to be asked. A few losses of a long recording are not
+        worth that."""
         return self._num_unclear <= UNCLEAR_FRAC * self._num_read
 
     @property

@@ -135,7 +135,7 @@ def units(packet: bytes, num_length_bytes: int) -> Iterator[bytes]:
 
 
 def content_of(unit: bytes) -> bytes:
-    """What a unit holds, without its header byte and the bytes that keep start codes from appearing inside."""
+    """The payload of a unit, without its header byte and the bytes that keep start codes from appearing inside."""
     return unit[1:].replace(b"\0\0\3", b"\0\0")
 
 

@@ -1,7 +1,8 @@
-"""What was found out about video files, remembered on disk beside a frame cache.
+"""Facts about video files, remembered on disk beside a frame cache.
 
-Some containers (WebM, Matroska, transport streams, fragments) tell their frames only to who reads them whole. That is
-done once for a file: its header, its packets and the digest of its content are kept in `CACHE/files`, in two steps:
+The frames of some containers (WebM, Matroska, transport streams, fragments) are only known after reading
+the whole file. That is done once for a file: its header, its packets and the digest of its content are kept in
+`CACHE/files`, in two steps:
 
 * PLACE.place: the digest of the content of the file that lies at a path with this device, inode, size and times of
   change. A file that was touched is read again.
@@ -42,7 +43,7 @@ RULE = f"v1-{LIBRARY}"
 """Part of the names of what is remembered; count it up when some file's header or packets are read otherwise."""
 FOLDER = "files"
 NUM_DIGITS = 64
-"""Of a digest."""
+"""Hex digits of a digest."""
 MOST_FRAMES = 1 << 24
 MOST_PLACE_BYTES = 4096
 YOUNG_S, YOUNG_WHERE_COARSE_S = 0.02, 2.5

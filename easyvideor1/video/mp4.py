@@ -17,9 +17,9 @@ import numpy as np
 
 CONTAINERS = frozenset({b"trak", b"mdia", b"minf", b"stbl", b"edts"})
 MOST_INDEX_BYTES = 256 << 20
-"""Above this the tables are not read."""
+"""Largest `moov` box that is read."""
 MOST_TOP_BOXES = 1 << 20
-"""Of a file; a day in fragments of a second has a sixth of this."""
+"""Most boxes of a file that are looked at; a day in fragments of a second has a sixth of this."""
 Body = memoryview | bytes
 """The content of a box; not copied, so that boxes in boxes cost nothing."""
 IDENTITY_MATRIX = (1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)
@@ -32,7 +32,7 @@ class FrameTable:
     pts: np.ndarray
     """int64 [N], rising, in units of the track's clock."""
     last_duration: int
-    """Of the frame shown last."""
+    """Duration of the frame shown last, in units of the track's clock."""
     end_bytes: int
     """The file must be at least this long to hold them all."""
 

@@ -13,9 +13,9 @@ from typing import BinaryIO
 from easyvideor1.video.mp4 import Body, Index, boxes, top_boxes
 
 FREE_CLAIM = 1 << 20
-"""As many frames may be claimed without proof: their entries take some 50 MB."""
+"""Number of frames that a file may claim without proof: their entries take some 50 MB."""
 MOST_FRAGMENT_BYTES = 64 << 20
-"""Of a larger `moof` box nothing is read; the file that holds it is not small."""
+"""Largest `moof` box that is read; a file that holds a larger one is not small."""
 ONE = b"\0\0\0\1"
 OWN_FIELDS = 0x0F00
 """Flags of a `trun` box that give each frame values of its own: duration, size, flags, offset of its time."""

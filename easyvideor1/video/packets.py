@@ -29,7 +29,7 @@ from easyvideor1.video.stills import BROWSER_DELAY_MS, SHORTEST_DELAY_MS
 
 NO_TIME = np.iinfo(np.int64).min
 MOST_TIME = 1 << 61
-"""In stream units; larger stamps are damage."""
+"""Largest plausible stamp in stream units; larger ones are damage."""
 UNTIMED_FORMATS = frozenset({"avi", "asf"})
 """They store no display times: what the demuxer makes up is in file order, wrong where frames are reordered."""
 RESTART_S = 1.0

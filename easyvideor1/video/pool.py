@@ -51,7 +51,7 @@ class DecodePool:
         deadline_s: float,
         *,
         files: Files = FRESH,
-        function: Callable[[Any], MediaPlan | Clip] | None = None,
+        function: Callable[[Any], Any] | None = None,
     ) -> None:
         self.quarantine: dict[str, str] = {}
         """Files that killed two processes or outlasted one, with the reason; they are not tried again."""

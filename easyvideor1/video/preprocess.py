@@ -48,7 +48,7 @@ class StoreFrames:
     specs: Mapping[MediaKind, FrameSpec]
     vision: VisionSpec
     cache: CacheConfig
-    """Where to; its mode does not count."""
+    """The frame cache to write to; its mode is ignored."""
     decode: Callable[[MediaPlan], Clip] | None = None
     """Makes the clip of a plan; None: `video.decode.decode` on one core."""
 
@@ -83,7 +83,7 @@ class Job:
 
 @dataclass(kw_only=True)
 class Summary:
-    """What a preprocessing run did so far."""
+    """Counts of a preprocessing run so far."""
 
     total: int
     total_source_bytes: int

@@ -64,7 +64,7 @@ class Header:
     crop: Crop = WHOLE
     """What of a picture as stored is not shown, by its container; what the stream crops itself never comes out."""
     orientation: Orientation = UPRIGHT
-    """Of all its frames."""
+    """Orientation of all its frames."""
     hdr: Hdr = ""
     """Transfer function, if it is one of high dynamic range."""
     has_alpha: bool = False
@@ -78,7 +78,7 @@ class Header:
 
 
 def header_of(source: Source) -> Header:
-    """What a file says about itself as a video; errors as of `probe` and `stills.picture_header`."""
+    """The facts in a file's header about its video; errors as of `probe` and `stills.picture_header`."""
     return _picture_as_video(source) if source.content == "picture" else probe(source)
 
 

@@ -107,7 +107,7 @@ def deinterlaced(frames: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:
 
 
 def _pulled(graph: av.filter.Graph, base: Fraction) -> Iterator[av.VideoFrame]:
-    """What a filter graph gives so far, on the clock it was fed with."""
+    """The frames that a filter graph gives so far, on the clock it was fed with."""
     while True:
         try:
             frame = graph.vpull()

@@ -35,7 +35,7 @@ from easyvideor1.video.tone_map import TONE_RULE
 DECODER_RULE = "pyav-2"
 """Part of the cache key; count it up when decoding gives other pixels or times for some file."""
 MAX_ASPECT = 200
-"""Longest side over shortest, as in qwen-vl-utils."""
+"""Largest ratio of the longest side to the shortest, as in qwen-vl-utils."""
 EPSILON_S = 1e-6
 ROUNDING = 1e-6
 """A number of frames that is this little below a whole one is that one."""
@@ -74,7 +74,7 @@ def vision_spec(config: Mapping[str, Any], preprocessor: Mapping[str, Any] | Non
 
 
 def plan_media(media: Media, spec: FrameSpec, vision: VisionSpec, *, files: Files = FRESH) -> MediaPlan:
-    """What of a medium will be seen.
+    """The plan of a medium: which frames will be seen, at which size.
 
     Args:
         files: who is asked about a video file; `KnownFiles` remembers the answers on disk.

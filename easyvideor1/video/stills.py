@@ -33,14 +33,14 @@ ANIMATED_FORMATS = ("WEBP", "PNG", "AVIF", "GIF")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Picture:
-    """What the header of a picture says."""
+    """The facts in the header of a picture."""
 
     width: int
     """Upright, in pixels."""
     height: int
     format: str
     num_frames: int
-    """More than one only for animations."""
+    """Number of frames; more than one for animations only."""
 
 
 @remembered(16_384)

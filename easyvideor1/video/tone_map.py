@@ -22,7 +22,7 @@ TONE_RULE = "bt2390-1"
 
 SOURCE_PEAK = 1000.0
 TARGET_PEAK = 203.0
-"""In cd/m2."""
+"""Brightest light of the source and of the standard screen, in cd/m2."""
 M1, M2 = 2610 / 16384, 2523 / 4096 * 128
 C1, C2, C3 = 3424 / 4096, 2413 / 4096 * 32, 2392 / 4096 * 32
 """Constants of PQ (SMPTE ST 2084)."""
@@ -32,7 +32,7 @@ HLG_GAMMA = 1.2
 LUMA_2020 = (0.2627, 0.6780, 0.0593)
 TO_709 = np.array([[1.6605, -0.5876, -0.0728], [-0.1246, 1.1329, -0.0083], [-0.0182, -0.1006, 1.1187]], np.float32)
 NUM_STEPS = 4096
-"""Of the tables by which step 3 and 4 are looked up."""
+"""Steps of the tables that hold rules 3 and 4."""
 
 
 def tone_map(pixels: np.ndarray, *, transfer: Literal["PQ", "HLG"]) -> np.ndarray:

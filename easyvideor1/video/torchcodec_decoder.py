@@ -21,7 +21,7 @@ from easyvideor1.video.source import Source
 
 REMEDY = "use backend pyav"
 FRAMES_AT_ONCE = 4
-"""At native size in memory."""
+"""Frames at native size that are in memory at once."""
 
 
 def draw(source: Source, plan: MediaPlan, canvas: Canvas, files: Files, *, threads: int) -> None:

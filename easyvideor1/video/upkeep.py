@@ -1,4 +1,4 @@
-"""Looking after a frame cache: what is in it, what is damaged, what can go, and copies in another packing."""
+"""Maintenance of a frame cache: contents, damaged entries, entries to remove, copies in another codec."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ def test_remax_compares_with_the_greedy_response():
 
 
 def test_pass_at_k_is_the_closed_form_of_its_paper():
-    # 5 responses, 3 failed, k = 2: a draw fails with 3/10, sd = sqrt(0.21). A pass is in draws of mean reward 1:
-    # 0.3 / sd. A failure's other draw is one of 4 responses, 2 of them failed: mean 0.5, (0.5 - 0.7) / sd.
+    # 5 responses, 3 failed, k = 2: a choice fails with 3/10, sd = sqrt(0.21). A pass is in choices of mean reward 1:
+    # 0.3 / sd. A failure's other member is one of 4 responses, 2 of them failed: mean 0.5, (0.5 - 0.7) / sd.
     sd = 0.458257569496
     assert advantages.pass_at_k([1, 0, 0, 1, 0], k=2) == near([0.3 / sd, -0.2 / sd, -0.2 / sd, 0.3 / sd, -0.2 / sd])
 

@@ -1,5 +1,7 @@
 """Groups -> advantages, loss weights and the batch's normalizer."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,9 @@ PROMPT = Prompt(
 )
 
 
-def rollout(length=2, *, stop=StopReason.EOS, source="policy", logprobs=None) -> Rollout:
+def rollout(
+    length=2, *, stop=StopReason.EOS, source: Literal["policy", "offline"] = "policy", logprobs=None
+) -> Rollout:
     return Rollout(
         token_ids=tuple(range(length)), text="", logprobs=logprobs, stop_reason=stop, source=source, weights_version=0
     )

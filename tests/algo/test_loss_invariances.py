@@ -51,15 +51,15 @@ def chosen(batch: Tokens, sequences: list[int]) -> tuple[Tokens, torch.Tensor]:
 
 
 EVERYTHING = {"kl_coef": 0.04, "entropy_coef": 0.01, "sampler_cap": 1.2, "dual_clip": 1.5}
-RECIPES = {
+EACH = {
     name: dataclasses.replace(algorithm, clip_low=min(algorithm.clip_low * 100, 0.1), **EVERYTHING)
     for name, algorithm in ALGORITHMS.items()
 }
-over_recipes = pytest.mark.parametrize("algorithm", RECIPES.values(), ids=list(RECIPES))
+over_algorithms = pytest.mark.parametrize("algorithm", EACH.values(), ids=list(EACH))
 LENGTHS = [3, 5, 2, 1, 6, 4, 2, 3]
 
 
-@over_recipes
+@over_algorithms
 @pytest.mark.parametrize(
     "split",
     [
@@ -91,9 +91,9 @@ def test_splitting_and_packing_order_change_neither_loss_nor_gradient_nor_metric
         assert sum(rest, start=first).mean() == pytest.approx(metric.mean(), rel=1e-12)
 
 
-@pytest.mark.parametrize("name", [name for name in RECIPES if name != "sft"])  # imitation has no advantages
+@pytest.mark.parametrize("name", [name for name in EACH if name != "sft"])  # imitation has no advantages
 def test_a_group_without_signal_adds_nothing_to_the_policy_gradient(name):
-    algorithm = dataclasses.replace(RECIPES[name], kl_coef=0.0, entropy_coef=0.0)
+    algorithm = dataclasses.replace(EACH[name], kl_coef=0.0, entropy_coef=0.0)
     batch = random_tokens(LENGTHS)
     batch.advantages[batch.sequence >= 4] = 0.0
     policy_loss(batch, algorithm, normalizer=17).value.backward()
@@ -105,7 +105,7 @@ def test_a_group_without_signal_adds_nothing_to_the_policy_gradient(name):
     assert batch.logprobs.grad[batch.sequence >= 4].abs().max() == 0
 
 
-@over_recipes
+@over_algorithms
 def test_a_token_of_weight_zero_takes_no_part_even_if_it_is_not_a_number(algorithm):
     batch = random_tokens(LENGTHS)
     policy_loss(batch, algorithm, normalizer=17).value.backward()
@@ -125,7 +125,7 @@ def test_a_token_of_weight_zero_takes_no_part_even_if_it_is_not_a_number(algorit
 
 @pytest.mark.parametrize("log_ratio", [50.0, 200.0, -50.0, -200.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@over_recipes
+@over_algorithms
 def test_a_policy_far_from_the_old_one_and_the_reference_gives_finite_numbers(algorithm, dtype, log_ratio):
     for advantage, offline in itertools.product((1.0, 0.0, -1.0), (False, True)):
         logprobs = torch.tensor([-60.0, -1.0, -0.5], dtype=dtype).requires_grad_()

@@ -95,7 +95,11 @@ WARNINGS: Sequence[tuple[Row, str, str]] = [
     (NUMBER | {"problem": "<|video_pad|>?"}, "problem", "<|video_pad|> in it is read as plain text"),
     (NUMBER | {"problem": "<audio> Who?"}, "audios", "nothing is heard"),
     (NUMBER | {"has_offline_trajectory": True}, "offline_output", "empty, but has_offline_trajectory is true"),
-    (NUMBER | {"offline_output": ["<answer>3</answer>", ""]}, "offline_output", "1 of 2 stored responses are empty"),
+    (
+        NUMBER | {"offline_output": ["<answer>3</answer>", ""]},
+        "offline_output",
+        "1 of 2 offline trajectories are empty",
+    ),
     (NUMBER | {"offline_output": "<answer>4</answer>"}, "offline_output", "is wrong: its accuracy is 0"),
     (NUMBER | {"offline_output": "<think>x</think><answer>3"}, "offline_output", "ends without </answer>"),
     (VIDEO | {"fps": 30}, "", "asks for every frame of the file"),

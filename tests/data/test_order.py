@@ -12,13 +12,19 @@ from easyvideor1.data.order import MIN_ROUND, Stratum, apportion, order, strata
 from easyvideor1.errors import UsageError
 from easyvideor1.types import Media, Sample
 
+MEDIA = {
+    "text": (),
+    "image": (Media(kind="image", path="x"),),
+    "video": (Media(kind="video", path="x"),),
+}
+
 
 def made_samples(**counts):
     """`a_video=3` is three video samples of file a."""
     samples = []
     for name, count in counts.items():
         file, modality = name.split("_")
-        media = () if modality == "text" else (Media(kind=modality, path="x"),)
+        media = MEDIA[modality]
         samples += [
             Sample(id=f"{name}{i}", problem_type="numerical", problem="?", gold="3", media=media, source=file)
             for i in range(count)

@@ -1,6 +1,7 @@
 """Open answers judged under a benchmark's own rule."""
 
 from support.benchmark_rows import write_files, write_responses
+from support.values import present
 
 from easyvideor1.evals.judging import judge_items
 from easyvideor1.evals.protocol import load_protocol
@@ -28,7 +29,7 @@ def judged(name, answers, judge, tmp_path):
     benchmark, rules = BENCHMARKS[name], load_protocol(name)
     loaded = benchmark.load(write_files(name, tmp_path))
     said = read_responses(write_responses(answers, tmp_path / "r.jsonl"), loaded.items)
-    verdicts = judge_items(loaded.items, said.by_id, rules.judge, judge)
+    verdicts = judge_items(loaded.items, said.by_id, present(rules.judge), judge)
     return result(score_responses(benchmark, loaded, said, rules, verdicts=verdicts))
 
 

@@ -7,6 +7,7 @@ import zipfile
 
 import pytest
 from support.benchmark_rows import write_files
+from support.values import present
 
 from easyvideor1.errors import DataError
 from easyvideor1.evals.layout import find
@@ -35,7 +36,7 @@ def test_a_download_becomes_a_layout_that_is_found(raw, tmp_path):
     assert done["counts"]["duration"] == {"short": [2, 900], "medium": [0, 900], "long": [1, 900]}
     again = prepare("videomme", raw, tmp_path / "data")
     assert (again["num_files"], again["num_kept"]) == (0, 3)
-    found = find(BENCHMARKS["videomme"], tmp_path / "data")
+    found = present(find(BENCHMARKS["videomme"], tmp_path / "data"))
     assert found.media["data/MADE001.mp4"].endswith("data/MADE001.MP4")
     row = next(row for row in listed(tmp_path / "data") if row["name"] == "videomme")
     assert (row["found"]["num_items"], row["found"]["num_missing"]) == (3, 1)
@@ -46,7 +47,7 @@ def test_videos_elsewhere_are_found_by_their_name(raw, tmp_path):
     elsewhere = tmp_path / "data" / "Video-MME" / "chunk_7" / "MADE002.mkv"
     elsewhere.parent.mkdir()
     elsewhere.write_bytes(b"two")
-    assert not find(BENCHMARKS["videomme"], tmp_path / "data").missing
+    assert not present(find(BENCHMARKS["videomme"], tmp_path / "data")).missing
 
 
 def tar_of(members):
@@ -124,7 +125,7 @@ def test_folders_of_the_public_downloads_are_recognised(name, tmp_path):
     (target / sub).mkdir(parents=True)
     for path in write_files(name, tmp_path):
         (target / sub / path.name).write_text(path.read_text())
-    found = find(BENCHMARKS[name], tmp_path / "data")
+    found = present(find(BENCHMARKS[name], tmp_path / "data"))
     assert len(found.loaded.items) == len(BENCHMARKS[name].load(write_files(name, tmp_path)).items)
     assert json.dumps(listed(tmp_path / "data"))
 

@@ -1,4 +1,4 @@
-"""Protocols are data: shipped for every benchmark and family, hashed, and changed by files of one's own."""
+"""Protocols are data: shipped for every benchmark and family, hashed, and changed by files of the user."""
 
 import pytest
 from support.benchmark_rows import write_files

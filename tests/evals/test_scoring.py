@@ -4,6 +4,7 @@ import json
 
 import pytest
 from support.benchmark_rows import FILES, write_files, write_responses
+from support.values import present
 
 from easyvideor1.errors import DataError
 from easyvideor1.evals.benchmark import Item, Outcome
@@ -169,8 +170,9 @@ def outcomes(values_by_video):
 
 def test_an_interval_is_as_wide_as_its_videos_are_few():
     videos = {f"v{n}": [float(n % 2)] * 4 for n in range(20)}
-    clustered = metric_interval(outcomes(videos), accuracy)
-    alone = metric_interval(outcomes({f"{v}{n}": [x] for v, xs in videos.items() for n, x in enumerate(xs)}), accuracy)
+    clustered = present(metric_interval(outcomes(videos), accuracy))
+    each_alone = outcomes({f"{v}{n}": [x] for v, xs in videos.items() for n, x in enumerate(xs)})
+    alone = present(metric_interval(each_alone, accuracy))
     assert (clustered.value, clustered.num_clusters, alone.num_clusters) == (50.0, 20, 80)
     # Four equal answers a video say no more than one: half the interval for four times the videos.
     assert clustered.high - 50 == pytest.approx(2 * (alone.high - 50), rel=0.02)
@@ -181,9 +183,9 @@ def test_an_interval_is_as_wide_as_its_videos_are_few():
 
 def test_a_paired_change_uses_the_pairing():
     before, after = {n: float(n % 2) for n in range(10)}, {n: float(n % 2) for n in range(10)}
-    same = paired_change(before, after, {n: str(n) for n in range(10)})
+    same = present(paired_change(before, after, {n: str(n) for n in range(10)}))
     assert (same.value, same.low, same.high) == (0.0, 0.0, 0.0)
     after[0] = 1.0
-    changed = paired_change(before, after, {n: str(n) for n in range(10)})
+    changed = present(paired_change(before, after, {n: str(n) for n in range(10)}))
     assert changed.value == pytest.approx(0.1)
     assert changed.low < 0.1 < changed.high

@@ -32,8 +32,9 @@ class Noting(FakeEngine):
 
     def generate(self, requests):
         requests = list(requests)
+        asked = [request for request in requests if request is not None]
         self.calls += [
-            (request.example.sample.id, request.sampling.n, request.sampling.temperature) for request in requests
+            (request.example.sample.id, request.sampling.n, request.sampling.temperature) for request in asked
         ]
         return super().generate(requests)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.behaviours import behave, pid_of_worker
+from support.values import present
 
 from easyvideor1.errors import JobDied, JobTimeout, MediaError, RunError
 from easyvideor1.jobs.pool import Pool, naming, run_all
@@ -51,7 +52,7 @@ def test_stopping_early_leaves_no_process():
     pid = next(outcomes).result
     outcomes.close()
     with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+        os.kill(present(pid), 0)
 
 
 def test_a_call_past_its_deadline_kills_the_process():
@@ -65,7 +66,7 @@ def test_a_call_past_its_deadline_kills_the_process():
 def assert_ends(pid: int) -> None:
     for _ in range(100):
         try:
-            os.kill(pid, 0)
+            os.kill(present(pid), 0)
         except ProcessLookupError:
             return
         time.sleep(0.05)
@@ -105,7 +106,7 @@ def test_a_worker_that_died_while_idle_costs_no_item():
     def items():
         yield 1
         yield 2
-        os.kill(pids.pop(), signal.SIGKILL)
+        os.kill(present(pids.pop()), signal.SIGKILL)
         time.sleep(0.2)
         yield 3
 

@@ -6,8 +6,9 @@ Tolerances (float32): 1e-5; sums run in another order, nothing else differs.
 import pytest
 import torch
 import torch.nn.functional as F
-from support.made_trainer import made_config, made_trainer
+from support.made_trainer import copy_of_reference, made_config, made_trainer
 from support.tiny_models import IMAGE, tiny_case, tiny_model
+from support.values import present
 from support.varlen_emulation import varlen_on_cpu
 
 from easyvideor1.errors import MismatchError
@@ -72,12 +73,12 @@ def test_one_call_sees_what_transformers_sees_in_a_call_per_kind_and_prompt(fami
             outputs = encoder_outputs([found])
             assert outputs.keys() == expected.keys()
             for kind, output in outputs.items():
-                torch.testing.assert_close(
-                    torch.cat(output.pooler_output), torch.cat(expected[kind].pooler_output), atol=1e-5, rtol=1e-5
-                )
+                pooled = torch.cat(present(output.pooler_output))
+                torch.testing.assert_close(pooled, torch.cat(expected[kind].pooler_output), atol=1e-5, rtol=1e-5)
                 levels = getattr(expected[kind], "deepstack_features", None) or []
-                assert len(levels) == len(output.deepstack_features) == (family == "qwen3_vl")
-                for level, wanted in zip(output.deepstack_features, levels, strict=True):
+                found_levels = present(output.deepstack_features)
+                assert len(levels) == len(found_levels) == (family == "qwen3_vl")
+                for level, wanted in zip(found_levels, levels, strict=True):
                     torch.testing.assert_close(torch.cat(level), torch.cat(list(wanted)), atol=1e-5, rtol=1e-5)
 
 
@@ -206,7 +207,8 @@ def test_a_response_with_a_vision_token_is_named_though_the_tower_is_frozen():
 )
 def test_segments_attend_within_themselves_by_one_call_per_distinct_length(monkeypatch, lengths):
     torch.manual_seed(0)
-    heads = [torch.randn(1, 3, sum(lengths), 8, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    query, key, value = (torch.randn(1, 3, sum(lengths), 8, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    heads = [query, key, value]
     ends = torch.tensor([0, *torch.tensor(lengths).cumsum(0)], dtype=torch.int32)
     of_segment = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
     mask = of_segment[:, None] == of_segment
@@ -220,7 +222,7 @@ def test_segments_attend_within_themselves_by_one_call_per_distinct_length(monke
 
     monkeypatch.setattr(vision_attention.F, "scaled_dot_product_attention", counting)
     found, _ = vision_attention.vision_attention(
-        torch.nn.Identity(), *heads, None, scaling=0.3, cu_seq_lens_q=ends, max_length_q=max(lengths)
+        torch.nn.Identity(), query, key, value, None, scaling=0.3, cu_seq_lens_q=ends, max_length_q=max(lengths)
     )
     assert len(calls) == len(set(lengths))
     torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
@@ -264,7 +266,7 @@ def test_with_a_frozen_tower_a_step_with_reference_and_old_log_probs_looks_once_
     trainer = made_trainer(made_config(tmp_path, *overrides))
     model = trainer._policy.model
     model.model.visual.requires_grad_(False)
-    calls, of_reference = counted(model), counted(trainer._policy._reference._model)
+    calls, of_reference = counted(model), counted(copy_of_reference(trainer))
     examples = []
     preparer = trainer._collector._prepare
     make = preparer.example

@@ -1,6 +1,7 @@
 """What is read out of the files of a run."""
 
 import pytest
+from support.values import present
 
 from easyvideor1.report.summary import (
     changed_answers,
@@ -30,8 +31,8 @@ def test_first_and_last_validation_are_compared_question_by_question():
     records = [answer(0, "a", 0.0), answer(0, "b", 1.0), answer(0, "c", 0.5, problem_type="boolean")]
     records += [answer(5, "a", 0.0), answer(5, "b", 0.0), answer(5, "c", 0.0)]
     records += [answer(9, "b", 1.0), answer(9, "a", 1.0), answer(9, "c", 0.5)]
-    board = scoreboard(records, is_greedy=True)
-    assert (board.first_step, board.last_step, board.draws) == (0, 9, 1)
+    board = present(scoreboard(records, is_greedy=True))
+    assert (board.first_step, board.last_step, board.num_answers) == (0, 9, 1)
     assert board.total.first.mean == pytest.approx(0.5)
     assert board.total.change.mean == pytest.approx(1 / 3)
     assert [(record.name, record.first.count, record.change.mean) for record in board.by_type] == [
@@ -42,13 +43,13 @@ def test_first_and_last_validation_are_compared_question_by_question():
 
 def test_unscored_answers_count_as_wrong_and_are_named():
     records = [answer(0, "a", 1.0), answer(1, "a", 1.0, status="unscored")]
-    board = scoreboard(records, is_greedy=True)
+    board = present(scoreboard(records, is_greedy=True))
     assert (board.total.last.mean, board.num_unscored) == (0.0, 1)
 
 
 def test_questions_asked_only_once_are_left_out_and_named():
     records = [answer(0, "a", 1.0), answer(0, "b", 1.0), answer(1, "a", 1.0), answer(1, "c", 0.0)]
-    board = scoreboard(records, is_greedy=True)
+    board = present(scoreboard(records, is_greedy=True))
     assert (board.total.first.count, board.num_unpaired) == (1, 2)
 
 
@@ -56,8 +57,13 @@ def test_sampled_answers_are_averaged_per_question_and_kept_apart_from_greedy_on
     records = [answer(0, "a", 0.0)]
     for step, values in ((0, (1.0, 0.0)), (4, (1.0, 1.0))):
         records += [answer(step, "a", value, kind=f"sample {draw}") for draw, value in enumerate(values, start=1)]
-    board = scoreboard(records, is_greedy=False)
-    assert (board.total.first.mean, board.total.last.mean, board.total.first.count, board.draws) == (0.5, 1.0, 1, 2)
+    board = present(scoreboard(records, is_greedy=False))
+    assert (board.total.first.mean, board.total.last.mean, board.total.first.count, board.num_answers) == (
+        0.5,
+        1.0,
+        1,
+        2,
+    )
     assert scoreboard(records, is_greedy=True) is None
     assert validation_series(records) == {"greedy": [(0, 0.0)], "sampled": [(0, 0.5), (4, 1.0)]}
 

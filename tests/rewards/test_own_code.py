@@ -1,4 +1,4 @@
-"""Rewards of one's own: files that work, and mistakes in them, each with a line that says where and what to do."""
+"""Rewards of the user: files that work, and mistakes in them, each with a line that says where and what to do."""
 
 import sys
 from pathlib import Path

@@ -1,6 +1,7 @@
 """Asking and scoring at the same time, by a scripted engine."""
 
 import threading
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import cast
 
@@ -22,8 +23,17 @@ def request(number, n=2):
     return Request(example=Example(prompt=prompt, clips=(), features={}), sampling=sampling, seed=0)
 
 
-def engine(script=lambda example, index, seed: f"{example.sample.id}.{index}", kind=FakeEngine):
-    return kind(script, lambda text: (1,) * len(text))
+def scripted(example, index, seed):
+    return f"{example.sample.id}.{index}"
+
+
+def sized(text: str) -> tuple[int, ...]:
+    """A token for each character."""
+    return (1,) * len(text)
+
+
+def engine(script=scripted, kind=FakeEngine):
+    return kind(script, sized)
 
 
 def score(items):
@@ -67,7 +77,7 @@ class Patient(FakeEngine):
 
 
 def test_rewards_are_made_while_others_are_still_sampled():
-    patient = engine(kind=Patient)
+    patient = Patient(scripted, sized)
 
     def noting(items):
         patient.is_scored.set()
@@ -98,6 +108,9 @@ def test_what_waits_is_scored_in_one_call():
 
 
 def test_requests_are_taken_one_by_one_and_their_errors_come_through():
+    def failing(items: Sequence[object]) -> list[Score]:
+        raise ZeroDivisionError
+
     def broken():
         yield request(0)
         raise DataError("cannot be read", where="a.jsonl:2")
@@ -105,7 +118,7 @@ def test_requests_are_taken_one_by_one_and_their_errors_come_through():
     with pytest.raises(DataError, match=r"a\.jsonl:2"):
         list(ask(broken(), engine=engine(), score=score))
     with pytest.raises(ZeroDivisionError):
-        list(ask([request(0)], engine=engine(), score=lambda items: [1 / 0]))
+        list(ask([request(0)], engine=engine(), score=failing))
     assert not [thread.name for thread in threading.enumerate() if "ThreadPoolExecutor" in thread.name]
 
 

@@ -3,6 +3,7 @@
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 from easyvideor1.types import Media
 from easyvideor1.video.pool import look
@@ -14,7 +15,7 @@ class KilledOnce:
     def __init__(self, marks: Path) -> None:
         self.marks = marks
 
-    def __call__(self, item):
+    def __call__(self, item: Any) -> Any:
         name = item.name if isinstance(item, Media) else item.media.name
         mark = self.marks / Path(name).name
         if not mark.exists():

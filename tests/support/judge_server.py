@@ -50,7 +50,7 @@ class Server:
                 self.end_headers()
                 self.wfile.write(data)
 
-            def log_message(self, *_: object) -> None:
+            def log_message(self, format: str, *args: object) -> None:
                 pass
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

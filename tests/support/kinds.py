@@ -14,6 +14,7 @@ from typing import Literal
 
 import av
 import numpy as np
+from av.stream import Disposition
 from PIL import Image
 
 from support.make_clips import numbered, write_clip
@@ -149,6 +150,7 @@ def remuxed(source: Make, name: str, *, shift_s: float = 0.0, skip_keys: int = 0
                 num_keys += packet.is_keyframe
                 if packet.dts is None or num_keys <= skip_keys:
                     continue
+                assert packet.pts is not None
                 shift = round(shift_s / packet.time_base)
                 packet.pts, packet.dts, packet.stream = packet.pts + shift, packet.dts + shift, stream
                 writer.mux(packet)
@@ -309,7 +311,7 @@ def with_audio(name: str, *, with_video: bool, with_cover: bool = False, first_a
             cover = container.add_stream("png", rate=1) if with_cover else None
             if cover is not None:
                 cover.width, cover.height, cover.pix_fmt = 64, 64, "rgb24"
-                cover.disposition = av.stream.Disposition.attached_pic
+                cover.disposition = Disposition.attached_pic
             video = container.add_stream("libx264", rate=10, options=dict(X264)) if with_video else None
             if video is not None:
                 video.width, video.height, video.pix_fmt = 96, 64, "yuv420p"

@@ -1,6 +1,8 @@
 """Groups, clips and whole run folders made up for the tests of the report."""
 
 import random
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -46,7 +48,7 @@ def made_group(*, rewards, problem_type="multiple choice", sources=None, stop="e
         position_ids=np.zeros((3, 3), np.int64),
         plans=(),
     )
-    sources = sources or ["policy"] * len(rewards)
+    each: Sequence[Literal["policy", "offline"]] = sources or ("policy",) * len(rewards)
     return Group(
         prompt=prompt,
         rollouts=tuple(
@@ -57,7 +59,7 @@ def made_group(*, rewards, problem_type="multiple choice", sources=None, stop="e
                 stop_reason=StopReason(stop),
                 source=source,
             )
-            for reward, source in zip(rewards, sources, strict=True)
+            for reward, source in zip(rewards, each, strict=True)
         ),
         scores=tuple(map(made_score, rewards)),
         advantages=(0.5,) * len(rewards),

@@ -2,6 +2,7 @@
 
 import json
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 
@@ -20,7 +21,7 @@ from easyvideor1.training import checkpoint, sharded, shared_prefix, shelf
 from easyvideor1.training.forward import PackForward
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.ranks import Ranks
-from easyvideor1.training.reference import reference_of
+from easyvideor1.training.reference import Frozen, reference_of
 from easyvideor1.training.trainer import Trainer
 from easyvideor1.types import Example, Rollout, Score, StopReason
 from support.tiny_models import tiny_case, tiny_model
@@ -28,7 +29,7 @@ from support.tiny_models import tiny_case, tiny_model
 NUM_SAMPLES = 6
 STEPS = 4
 END_ID = 7
-ENCODER = SimpleNamespace(end_ids=(END_ID,), pad_id=95, banned_ids=(90, 91, 92, 93), response_text=str)
+ENCODER: Any = SimpleNamespace(end_ids=(END_ID,), pad_id=95, banned_ids=(90, 91, 92, 93), response_text=str)
 
 
 class Killed(BaseException):
@@ -42,7 +43,7 @@ class MadePreparer:
         self.bad = bad
         self.cases = {}
         for index in range(NUM_SAMPLES):
-            media = ({}, {"images": [(1, 4, 4)]}, {"videos": [(2, 4, 4)]})[index % 3]
+            media: dict[str, Any] = ({}, {"images": [(1, 4, 4)]}, {"videos": [(2, 4, 4)]})[index % 3]
             self.cases[str(index)] = tiny_case(model, name=str(index), lengths=[1], text_len=4 + index, **media)
 
     @property
@@ -93,7 +94,7 @@ def made_trainer(
     with ranks.agree("checkpoint"):
         found = shelf.newest_whole(RunFolder(config.out).checkpoints)
     model = tiny_model(family).to(dtype if ranks.size == 1 else torch.float32)
-    preparer = MadePreparer(model, bad)
+    preparer: Any = MadePreparer(model, bad)
     if config.model.freeze_vision_tower:
         vision_tower(model).requires_grad_(False)
     if config.model.lora:
@@ -142,6 +143,13 @@ def made_engine(policy, sampler):
 
 def final_weights(trainer):
     return {name: tensor.clone() for name, tensor in full_tensors(trainer._policy.model.state_dict().items())}
+
+
+def copy_of_reference(trainer: Trainer) -> Any:
+    """The frozen model that a run without LoRA compares with."""
+    reference = trainer._policy._reference
+    assert isinstance(reference, Frozen)
+    return reference._forward.model
 
 
 GOOD, BAD = [1, 2, 3], [60, 61, 62]

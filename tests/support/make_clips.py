@@ -13,7 +13,7 @@ import numpy as np
 BLOCK = 16
 
 
-def numbered(number: int, *, width: int = 96, height: int = 64, slope: float = 4.0) -> np.ndarray:
+def numbered(number: float, *, width: int = 96, height: int = 64, slope: float = 4.0) -> np.ndarray:
     """uint8 [H, W, 3] picture of a frame number."""
     picture = np.full((height, width, 3), round(20 + slope * number) % 256, np.uint8)
     picture[:BLOCK, :BLOCK] = (255, 0, 0)
@@ -44,9 +44,9 @@ def write_clip(
 ) -> Path:
     """Encode RGB pictures; at `times_ms`, or evenly at `rate`."""
     with av.open(str(path), "w", format=container_format, options=container_options or {}) as container:
-        stream = container.add_stream(codec, rate=Fraction(rate))
+        stream = container.add_stream(codec, rate=Fraction(rate), options=codec_options or {})
+        assert isinstance(stream, av.VideoStream)
         stream.pix_fmt = pix_fmt
-        stream.options = codec_options or {}
         if aspect is not None:
             stream.codec_context.sample_aspect_ratio = aspect
         if rotation is not None:

@@ -13,13 +13,15 @@ import json
 import math
 import textwrap
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import torch
-from trl.trainer.grpo_trainer import GRPOTrainer
-from trl.trainer.rloo_trainer import RLOOTrainer
-from trl.trainer.utils import nanstd
+from trl.trainer.grpo_trainer import GRPOTrainer  # pyright: ignore[reportMissingImports]
+from trl.trainer.rloo_trainer import RLOOTrainer  # pyright: ignore[reportMissingImports]
+from trl.trainer.utils import nanstd  # pyright: ignore[reportMissingImports]
 
 LENGTHS = [5, 3, 7, 1, 4, 6]
 GROUP = 3
@@ -106,7 +108,7 @@ def loss_case(seed: int, *, trainer: type = GRPOTrainer, with_old: bool = True, 
     }
 
 
-def run_lines(method: object, first: str, end: str, names: dict) -> dict:
+def run_lines(method: Callable[..., object], first: str, end: str, names: dict) -> dict:
     """Runs the method's lines from the one that starts with `first` to the one before that which starts with `end`."""
     lines = inspect.getsource(method).splitlines()
     start = next(i for i, line in enumerate(lines) if line.strip().startswith(first))
@@ -152,8 +154,8 @@ def advantage_case(seed: int, *, trainer: type = GRPOTrainer, unscored: bool = F
 
 
 def main() -> None:
-    summed = {"multi_objective_aggregation": "sum_then_normalize"}
-    vllm = {"use_vllm": True, "vllm_importance_sampling_correction": True}
+    summed: dict[str, Any] = {"multi_objective_aggregation": "sum_then_normalize"}
+    vllm: dict[str, Any] = {"use_vllm": True, "vllm_importance_sampling_correction": True}
     vectors = {
         "losses": {
             "grpo": loss_case(1, loss_type="grpo"),

@@ -10,8 +10,12 @@ import json
 from pathlib import Path
 
 from make_trl_vectors import LENGTHS, MAX_LENGTH, tensors
-from verl.trainer.ppo.core_algos import agg_loss, get_policy_loss_fn, kl_penalty
-from verl.workers.config import ActorConfig
+from verl.trainer.ppo.core_algos import (  # pyright: ignore[reportMissingImports]
+    agg_loss,
+    get_policy_loss_fn,
+    kl_penalty,
+)
+from verl.workers.config import ActorConfig  # pyright: ignore[reportMissingImports]
 
 
 def case(seed: int, *, loss: str, average: str, low: float, high: float, dual: float = 1e9, kl: str = "") -> dict:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from easyvideor1.config import CacheConfig
 from easyvideor1.jobs.pool import run_all
-from easyvideor1.types import FrameSpec, Media, VisionSpec
+from easyvideor1.types import FrameSpec, Media, MediaKind, VisionSpec
 from easyvideor1.video.decode import decode
 from easyvideor1.video.preprocess import StoreFrames, Summary, distinct_jobs, store_all
 
@@ -34,12 +34,18 @@ class LoggedDecode:
 
 def work_of(tmp_path: Path, *, slow_s: float = 0.0) -> StoreFrames:
     decoder = LoggedDecode(tmp_path / "decodes.log", slow_s=slow_s)
-    specs = {"video": SPEC, "image": SPEC}
+    specs: dict[MediaKind, FrameSpec] = {"video": SPEC, "image": SPEC}
     return StoreFrames(specs=specs, vision=VISION, cache=CacheConfig(dir=str(tmp_path / "cache")), decode=decoder)
 
 
 def video(path: Path, **settings) -> Media:
     return Media(kind="video", path=str(path), **settings)
+
+
+def decoded_names(work: StoreFrames) -> list[str]:
+    """Names of the media that were decoded, in any process."""
+    assert isinstance(work.decode, LoggedDecode)
+    return work.decode.names
 
 
 def store(work: StoreFrames, media: list[Media], *, workers: int = 2) -> Summary:

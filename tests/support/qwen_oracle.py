@@ -11,6 +11,7 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -232,7 +233,9 @@ def main(out: Path) -> None:
             inputs = run_processor(processor, text, items, frames(name, family))
             names = ("input_ids", "mm_token_type_ids", "image_grid_thw", "video_grid_thw", "second_per_grid_ts")
             position_ids, _ = model.get_rope_index(**{key: inputs[key] for key in names if key in inputs})
-            arrays = {key: value.numpy() for key, value in inputs.items() if isinstance(value, torch.Tensor)}
+            arrays: dict[str, Any] = {
+                key: value.numpy() for key, value in inputs.items() if isinstance(value, torch.Tensor)
+            }
             published = by_the_published_rule(position_ids[:, 0].numpy(), arrays["mm_token_type_ids"][0])
             np.savez(folder / f"{name}.npz", position_ids=published, **arrays)
 

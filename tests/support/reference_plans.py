@@ -58,7 +58,7 @@ BUDGETS = [
 
 def by_qwen(row: dict) -> list[int | str]:
     """Frames, height and width by qwen-vl-utils."""
-    from qwen_vl_utils import vision_process
+    from qwen_vl_utils import vision_process  # pyright: ignore[reportMissingImports]
 
     options = {name: row[name] for name in ("fps", "min_frames", "max_frames")}
     factor = row["patch_px"] * 2

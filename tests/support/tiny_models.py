@@ -11,7 +11,6 @@ from easyvideor1.data.positions import TEXT as TEXT_TYPE
 from easyvideor1.data.positions import VIDEO as VIDEO_TYPE
 from easyvideor1.data.positions import Run, positions
 from easyvideor1.model.families import family as family_named
-from easyvideor1.model.vision import Features
 from easyvideor1.types import Group, Prompt, Rollout, Sample, StopReason
 
 IMAGE, VIDEO, START, END = 90, 91, 92, 93
@@ -73,7 +72,7 @@ class Case:
     """A group and its visual arguments."""
 
     group: Group
-    features: Features
+    features: dict[str, torch.Tensor]
 
 
 def tiny_case(model, *, name: str, lengths: list[int], images=(), videos=(), text_len: int = 5, seed: int = 0) -> Case:
@@ -132,9 +131,7 @@ def tiny_case(model, *, name: str, lengths: list[int], images=(), videos=(), tex
     return Case(group=group, features=features)
 
 
-def _patches(grids, rng) -> torch.Tensor | None:
-    if not grids:
-        return None
+def _patches(grids, rng) -> torch.Tensor:
     count = sum(t * h * w for t, h, w in grids)
     return torch.from_numpy(rng.normal(size=(count, PATCH_VALUES)).astype(np.float32))
 

@@ -78,8 +78,8 @@ def test_every_kernel_gives_the_outputs_and_gradients_of_one_softmax(monkeypatch
     layout = LAYOUTS[name]
     heads = heads_for(layout)
     with varlen_on_cpu():
-        found = out_and_gradients(lambda *tensors: pack_attention(*tensors, layout, scale=SCALE), heads)
-    expected = out_and_gradients(lambda *tensors: oracle(*tensors, layout), heads)
+        found = out_and_gradients(lambda q, k, v: pack_attention(q, k, v, layout, scale=SCALE), heads)
+    expected = out_and_gradients(lambda q, k, v: oracle(q, k, v, layout), heads)
     assert largest_difference(found, expected) < EXACT
 
 
@@ -112,7 +112,7 @@ def test_the_comparison_sees_a_backward_with_the_outputs_of_each_pass_alone(monk
     """The trap that the merge avoids: gradients without an error message, wrong by per cents."""
     layout = LAYOUTS["one group"]
     heads = heads_for(layout)
-    expected = out_and_gradients(lambda *tensors: oracle(*tensors, layout), heads)
+    expected = out_and_gradients(lambda q, k, v: oracle(q, k, v, layout), heads)
 
     def attend(query, key, value):
         kernel = FLASH_ON_CPU
@@ -127,7 +127,8 @@ def test_the_comparison_sees_a_backward_with_the_outputs_of_each_pass_alone(monk
                 return out, lse
 
             @staticmethod
-            def backward(ctx, grad, _):
+            def backward(ctx, *grads):
+                grad, _ = grads
                 *qkv, out, lse = ctx.saved_tensors
                 options = {"is_causal": ctx.is_causal, "scale": SCALE}
                 return *kernel.backward(grad.contiguous(), Heads(*qkv), out, lse, ctx.blocks, **options), None, None
@@ -150,10 +151,10 @@ def test_half_precision_is_as_near_as_separate_sequences_are(monkeypatch, kernel
     wide = heads_for(layout)
     half = [tensor.detach().bfloat16().requires_grad_() for tensor in wide]
     exact = out_and_gradients(
-        lambda *tensors: oracle(*tensors, layout), [t.detach().double().requires_grad_() for t in half]
+        lambda q, k, v: oracle(q, k, v, layout), [t.detach().double().requires_grad_() for t in half]
     )
-    packed = out_and_gradients(lambda *tensors: pack_attention(*tensors, layout, scale=SCALE), half)
-    dense = out_and_gradients(lambda *tensors: oracle(*tensors, layout), half)
+    packed = out_and_gradients(lambda q, k, v: pack_attention(q, k, v, layout, scale=SCALE), half)
+    dense = out_and_gradients(lambda q, k, v: oracle(q, k, v, layout), half)
     for found, usual, expected in zip(packed, dense, exact, strict=True):
         assert found.dtype == torch.bfloat16
         assert (found - expected).norm() < 2 * (usual - expected).norm() + 1e-3 * expected.norm()
@@ -162,8 +163,8 @@ def test_half_precision_is_as_near_as_separate_sequences_are(monkeypatch, kernel
 def test_large_scores_overflow_nowhere():
     layout = LAYOUTS["many groups"]
     heads = [(100 * tensor).detach().requires_grad_() for tensor in heads_for(layout)]
-    found = out_and_gradients(lambda *tensors: pack_attention(*tensors, layout, scale=SCALE), heads)
-    expected = out_and_gradients(lambda *tensors: oracle(*tensors, layout), heads)
+    found = out_and_gradients(lambda q, k, v: pack_attention(q, k, v, layout, scale=SCALE), heads)
+    expected = out_and_gradients(lambda q, k, v: oracle(q, k, v, layout), heads)
     assert all(tensor.isfinite().all() for tensor in found)
     assert largest_difference(found, expected) < 1e-8
 

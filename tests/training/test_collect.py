@@ -15,6 +15,7 @@ from support.made_trainer import (
     offline,
 )
 from support.tiny_models import tiny_model
+from support.values import present
 
 from easyvideor1.algo.algorithms import ALGORITHMS
 from easyvideor1.errors import RunError, UsageError
@@ -34,8 +35,9 @@ class Counting(FakeEngine):
     def generate(self, requests):
         requests = list(requests)
         self.num_rounds += 1
-        self.calls += [(request.sampling.n, request.sampling.is_greedy) for request in requests]
-        self.ids += [request.example.sample.id for request in requests if not request.sampling.is_greedy]
+        asked = [request for request in requests if request is not None]
+        self.calls += [(request.sampling.n, request.sampling.is_greedy) for request in asked]
+        self.ids += [request.example.sample.id for request in asked if not request.sampling.is_greedy]
         return super().generate(requests)
 
 
@@ -195,7 +197,7 @@ def test_remax_judges_one_greedy_response_more_that_does_not_train(tmp_path):
     engine = Counting(always(GOOD))
     result = collected(tmp_path, engine, "algorithm.name=remax")
     assert engine.calls == [(4, False), (1, True)] * 4
-    assert [score.value for score in result.greedy_scores] == [1.0] * 4
+    assert [score.value for score in present(result.greedy_scores)] == [1.0] * 4
     assert all(len(group.rollouts) == 4 for group in result.groups)
 
 

@@ -110,10 +110,10 @@ def test_idle_groups_count_in_the_normalizer(tmp_path):
     assert work.batch.num_sequences == 16
 
 
-def test_tokens_over_the_bound_stop_the_step_before_anything_runs(tmp_path):
+def test_tokens_over_the_bound_stop_the_step_before_anything_runs(tmp_path, monkeypatch):
     trainer = made_trainer(made_config(tmp_path, "train.tokens_per_pack=12"))
     calls = []
-    trainer._policy.update = lambda *args, **options: calls.append(args)
+    monkeypatch.setattr(trainer._policy, "update", lambda *args, **options: calls.append(args))
     with pytest.raises(
         Exception, match=r"sample \d: its prompt of \d+ tokens with a response of \d is more than .*=12"
     ):

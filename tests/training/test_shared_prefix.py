@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from support.tiny_models import IMAGE, plain_logprobs, tiny_case, tiny_model
+from support.values import present
 
 from easyvideor1.errors import MismatchError
 from easyvideor1.training import shared_prefix
@@ -33,7 +34,7 @@ def make_cases(model):
 
 def step(model, losses):
     model.zero_grad()
-    sum(losses).backward()
+    sum(losses, torch.zeros(())).backward()
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
@@ -95,9 +96,9 @@ def plain_run(request):
         {"form": "shared", "tokens_per_pack": WHOLE_BATCH},
         {"form": "shared", "tokens_per_pack": LARGEST_GROUP - 8},
         {"form": "separate", "tokens_per_pack": 100},
-        {"form": "rows", "tokens_per_pack": 100},
+        {"form": "padded", "tokens_per_pack": 100},
     ],
-    ids=["shared, few groups per pack", "shared, all groups in a pack", "shared, groups cut", "separate", "rows"],
+    ids=["shared, few groups per pack", "shared, all groups in a pack", "shared, groups cut", "separate", "padded"],
 )
 def test_packed_rows_equal_the_plain_padded_forward(plain_run, options):
     model, cases, logprobs, gradients = plain_run
@@ -203,7 +204,7 @@ def test_temperature_divides_the_logits_and_entropy_is_that_of_the_distribution(
     logprobs, entropy = response_logprobs(model, pack, {}, temperature=0.7, with_entropy=True)
     torch.testing.assert_close(logprobs, expected.log_prob(pack.tokens.token_ids), atol=1e-5, rtol=0)
     torch.testing.assert_close(entropy, expected.entropy(), atol=1e-5, rtol=0)
-    gradients = step(model, [entropy.sum()])
+    gradients = step(model, [present(entropy).sum()])
     assert gradient_difference(gradients, step(model, [expected.entropy().sum()])) < GRADIENT_TOLERANCE
     without, none = response_logprobs(model, pack, {}, temperature=0.7)
     assert torch.equal(without, logprobs)
@@ -232,7 +233,7 @@ def test_a_model_with_linear_attention_gets_rows_with_the_video_of_a_group_compu
     reference, model = tiny_model(family), tiny_model(family)
     shared_prefix.enable(model)
     form = shared_prefix.pack_form(model, shared=True)
-    assert form == "rows"
+    assert form == "padded"
     assert [shared_prefix.pack_form(tiny_model("qwen3_vl"), shared=shared) for shared in (True, False)] == [
         "shared",
         "separate",

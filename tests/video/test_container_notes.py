@@ -4,6 +4,7 @@ import struct
 import subprocess
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import imageio_ffmpeg
@@ -64,7 +65,7 @@ def with_table(content: bytes, kind: bytes, body: bytes, inside: tuple[bytes, ..
 
 
 def mp4(tmp_path: Path, **options) -> bytes:
-    settings = {"codec_options": SHARP} | options
+    settings: dict[str, Any] = {"codec_options": SHARP} | options
     return write_clip(tmp_path / "plain.mp4", map(numbered, range(30)), **settings).read_bytes()
 
 

@@ -3,12 +3,14 @@
 import random
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
-import av
 import numpy as np
 import pytest
+from av.error import InvalidDataError
 from support.kinds import KINDS
 from support.make_clips import read_number
+from support.sources import file_of
 
 from easyvideor1.errors import MediaError
 from easyvideor1.jobs.worker import Worker
@@ -19,7 +21,6 @@ from easyvideor1.video.container import MOST_FAILED_ENDS, frames_from_start
 from easyvideor1.video.decode import decode
 from easyvideor1.video.h264 import picture_format
 from easyvideor1.video.sampling import plan_media, vision_spec
-from easyvideor1.video.source import locate
 
 VISION = vision_spec({"model_type": "qwen3_vl"})
 SPEC = FrameSpec(min_pixels=1024, max_pixels=16_384, max_frames=8)
@@ -82,17 +83,19 @@ def test_a_decoder_that_fails_for_ever_at_the_end_is_given_up():
 
     def decode(packet):
         calls.append(packet)
-        raise av.error.InvalidDataError(1, "damaged")
+        raise InvalidDataError(1, "damaged")
 
-    container = SimpleNamespace(demux=lambda stream: iter([]))
-    assert list(frames_from_start(container, None, SimpleNamespace(decode=decode), is_strict=False)) == []
+    container: Any = SimpleNamespace(demux=lambda stream: iter([]))
+    stream: Any = None
+    decoder: Any = SimpleNamespace(decode=decode)
+    assert list(frames_from_start(container, stream, decoder, is_strict=False)) == []
     assert len(calls) == MOST_FAILED_ENDS
 
 
 def test_frames_that_the_index_promises_and_the_file_does_not_hold_are_missing(tmp_path, monkeypatch):
     path = str({kind.name: kind for kind in KINDS}["plain"].make(tmp_path))
     plan = plan_media(Media(kind="video", path=path), SPEC, VISION)
-    whole = packets.scan(locate(plan.media))
+    whole = packets.scan(file_of(plan.media))
     some = replace(whole, shown=whole.shown[:20], times_s=whole.times_s[:20], is_cut=True)
     monkeypatch.setattr(known_files, "scan", lambda source: some)
     clip = decode(plan)

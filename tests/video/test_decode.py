@@ -8,13 +8,14 @@ import av
 import numpy as np
 import pytest
 from support.make_clips import numbered, read_number, write_clip
+from support.sources import video_file
 
 from easyvideor1.errors import MediaError
 from easyvideor1.types import FrameSpec, Media
 from easyvideor1.video.canvas import Canvas
 from easyvideor1.video.decode import decode
 from easyvideor1.video.sampling import plan_media, vision_spec
-from easyvideor1.video.source import identity, locate
+from easyvideor1.video.source import identity
 
 QWEN3 = vision_spec({"model_type": "qwen3_vl", "vision_config": {}})
 SPEC = FrameSpec(min_pixels=1024)
@@ -131,10 +132,10 @@ def test_a_large_file_gets_another_key_when_a_byte_changes_even_at_the_same_size
     path = tmp_path / "large.bin"
     data = bytearray(np.random.default_rng(0).bytes(3 << 20))
     path.write_bytes(data)
-    before = identity(locate(Media(kind="video", path=str(path))))
+    before = identity(video_file(path))
     data[1_234_567] ^= 1
     path.write_bytes(data)
-    assert identity(locate(Media(kind="video", path=str(path)))) != before
+    assert identity(video_file(path)) != before
 
 
 def test_twenty_minutes_are_spread_over_the_whole_clip(tmp_path):

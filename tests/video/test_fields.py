@@ -4,13 +4,13 @@ import av
 import numpy as np
 import pytest
 from support.field_coded import coded_frames, write_field_coded
+from support.sources import file_of, video_file
 
 from easyvideor1.types import FrameSpec, Media
 from easyvideor1.video import packets, probe
 from easyvideor1.video.decode import decode
 from easyvideor1.video.packets import scan
 from easyvideor1.video.sampling import plan_media, vision_spec
-from easyvideor1.video.source import locate
 
 VISION = vision_spec({"model_type": "qwen3_vl"})
 FPS = 25
@@ -26,7 +26,7 @@ def seen(path, *, fps=1000.0, **media):
     return plan, decode(plan)
 
 
-def check(path, numbers, *, fps=1000.0, source_fps=FPS, **media):
+def check(path, numbers, *, fps=1000.0, source_fps: float = FPS, **media):
     """These frames are seen, and each is the one of its time."""
     plan, clip = seen(path, fps=fps, **media)
     start_s = media.get("start_s", 0.0)
@@ -59,7 +59,7 @@ def test_frames_are_those_of_the_whole_stream_decoded_one_by_one(tmp_path):
     path = write_field_coded(tmp_path / "clip.ts", structure="mixed")
     with av.open(str(path)) as container:
         stamps = [frame.pts for frame in container.decode(video=0)]
-    table = scan(locate(Media(kind="video", path=str(path))))
+    table = scan(video_file(path))
     assert table.pts[table.shown].tolist() == stamps
     assert len(table.pts) == sum(len(frame.parts) for frame in coded_frames(50, structure="mixed"))
 
@@ -71,14 +71,14 @@ def test_packets_are_paired_without_decoding(tmp_path, monkeypatch):
         raise AssertionError("the file was decoded to plan it")
 
     monkeypatch.setattr(packets, "_decoded_stamps", refuse)
-    assert len(scan(locate(Media(kind="video", path=str(path)))).shown) == 50
+    assert len(scan(video_file(path)).shown) == 50
 
 
 def test_a_progressive_mp4_is_planned_from_its_tables_and_one_that_may_have_fields_is_not(tmp_path, monkeypatch):
     path = write_field_coded(tmp_path / "clip.mp4")
     monkeypatch.setattr(probe, "scan", lambda source: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        probe.probe(locate(Media(kind="video", path=str(path))))
+        probe.probe(video_file(path))
 
 
 def test_a_lost_field_costs_its_own_frame_only(tmp_path):
@@ -98,7 +98,7 @@ def test_where_fields_do_not_tell_what_belongs_together_the_decoder_is_asked(tmp
     with av.open(str(path)) as container:
         stamps = [frame.pts for frame in container.decode(video=0)]
     assert 40 < len(stamps) < 50
-    table = scan(locate(Media(kind="video", path=str(path))))
+    table = scan(video_file(path))
     assert table.pts[table.shown].tolist() == stamps
     assert len(seen(path)[1].frames) == len(stamps)
 
@@ -112,5 +112,5 @@ def test_a_recording_that_begins_with_half_a_frame_begins_at_the_next_key_frame(
 
 def test_field_coded_clips_of_before_are_not_taken_from_the_cache(tmp_path):
     plan, _ = seen(write_field_coded(tmp_path / "clip.ts"))
-    header = probe.probe(locate(plan.media))
+    header = probe.probe(file_of(plan.media))
     assert header.treatment == ("fields",)

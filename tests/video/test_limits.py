@@ -4,11 +4,13 @@ import io
 import struct
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from PIL import Image
 from support.kinds import x264
 from support.make_clips import numbered, write_clip
+from support.sources import video_bytes
 
 from easyvideor1.errors import MediaError
 from easyvideor1.types import FrameSpec, Media
@@ -16,7 +18,7 @@ from easyvideor1.video import probe
 from easyvideor1.video.mp4 import read_index
 from easyvideor1.video.mp4_claims import claims_too_much
 from easyvideor1.video.sampling import plan_media, vision_spec
-from easyvideor1.video.source import MOST_PIXELS, locate
+from easyvideor1.video.source import MOST_PIXELS
 
 VISION = vision_spec({"model_type": "qwen3_vl"})
 MANY = 80_000_000
@@ -90,11 +92,12 @@ def test_an_index_that_claims_what_the_file_cannot_hold_is_not_shown_to_ffmpeg(l
 
 
 def test_true_claims_pass(tmp_path):
-    raw = {"codec": "rawvideo", "pix_fmt": "yuv420p", "container_format": "mov"}
-    for number, options in enumerate(({}, {"container_options": FRAGMENTED}, raw)):
+    raw: dict[str, Any] = {"codec": "rawvideo", "pix_fmt": "yuv420p", "container_format": "mov"}
+    fragmented: dict[str, Any] = {"container_options": FRAGMENTED}
+    for number, options in enumerate(({}, fragmented, raw)):
         path = write_clip(tmp_path / f"{number}.mp4", map(numbered, range(6)), **options)
         for content in (path.read_bytes(), compressed(path.read_bytes())):
-            with locate(Media(kind="video", path="a", data=content)).open() as file:
+            with video_bytes(content).open() as file:
                 index = read_index(file, len(content))
                 assert index is not None
                 assert not claims_too_much(index, file, len(content))

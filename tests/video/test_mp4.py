@@ -8,12 +8,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from support.make_clips import numbered, write_clip
+from support.sources import video_bytes, video_file
+from support.values import present
 
 from easyvideor1.types import FrameSpec, Media
 from easyvideor1.video import probe
-from easyvideor1.video.mp4 import read_index
+from easyvideor1.video.mp4 import Index, read_index
 from easyvideor1.video.sampling import plan_media, vision_spec
-from easyvideor1.video.source import locate
 
 PLAIN = {
     "B-frames": {"codec_options": {"bf": "3", "g": "12"}},
@@ -32,14 +33,14 @@ def make(path, **how):
     return write_clip(path, [numbered(number) for number in range(count)], **how)
 
 
-def source_of(path):
-    return locate(Media(kind="video", path=str(path)))
-
-
-def index_of(content: bytes):
-    source = locate(Media(kind="video", path="clip", data=content))
+def index_or_none(content: bytes) -> Index | None:
+    source = video_bytes(content)
     with source.open() as file:
         return read_index(file, source.num_bytes)
+
+
+def index_of(content: bytes) -> Index:
+    return present(index_or_none(content))
 
 
 def with_count(content: bytes, box: bytes, count: int) -> bytes:
@@ -51,13 +52,13 @@ def with_count(content: bytes, box: bytes, count: int) -> bytes:
 @pytest.mark.parametrize("how", PLAIN.values(), ids=PLAIN)
 def test_a_plain_file_is_planned_without_reading_its_packets(how, tmp_path, monkeypatch):
     path = make(tmp_path / "clip.mp4", **how)
-    packets = probe.scan(source_of(path))
+    packets = probe.scan(video_file(path))
 
     def refuse(source):
         raise AssertionError("packets were read")
 
     monkeypatch.setattr(probe, "scan", refuse)
-    header = probe.probe(source_of(path))
+    header = probe.probe(video_file(path))
     assert header.times_s == pytest.approx(packets.times_s, abs=1e-9)
     assert header.duration_s == pytest.approx(packets.duration_s, abs=1e-6)
 
@@ -116,7 +117,7 @@ def test_damage_of_the_index_is_nothing_or_a_table_and_never_costs_memory(tmp_pa
         start = content.index(b"moov") - 4
         for _ in range(rng.choice([1, 2, 8])):
             content = mutated(content, rng.randrange(start, len(content)), rng)
-        index = index_of(content)
+        index = index_or_none(content)
         if index is not None:
             table = index.frames(1)
             assert index.is_turned in (True, False)

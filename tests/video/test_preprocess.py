@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.preprocessing import SPEC, VISION, store, video, work_of
+from support.preprocessing import SPEC, VISION, decoded_names, store, video, work_of
 
 from easyvideor1.config import CacheConfig
 from easyvideor1.errors import MediaError, RunError, UsageError
 from easyvideor1.jobs.pool import Outcome, run_all
+from easyvideor1.types import FrameSpec, Media, MediaKind
 from easyvideor1.video.cache import FrameCache, entries
 from easyvideor1.video.clip_file import read_tensors
 from easyvideor1.video.decode import decode
@@ -28,7 +29,7 @@ def test_the_same_video_in_fifty_rows_is_decoded_once(tmp_path, write_video):
     work = work_of(tmp_path)
     summary = store(work, [video(path)] * 50)
     assert (summary.total, summary.done, summary.reused, summary.failed) == (1, 1, 0, 0)
-    assert len(work.decode.names) == 1
+    assert len(decoded_names(work)) == 1
 
 
 def test_copies_and_clip_ranges_of_a_video_share_what_is_the_same(tmp_path, write_video):
@@ -148,7 +149,7 @@ def test_the_same_over_ray(tmp_path, write_video):
     media = [video(write_video(f"{number}.mp4", seed=number)) for number in range(3)]
     media.append(video(tmp_path / "gone.mp4"))
     jobs, summary = distinct_jobs((medium, "d:1") for medium in media), Summary(total=4, total_source_bytes=0)
-    specs = {"video": SPEC, "image": SPEC}
+    specs: dict[MediaKind, FrameSpec] = {"video": SPEC, "image": SPEC}
     work = StoreFrames(specs=specs, vision=VISION, cache=CacheConfig(dir=str(tmp_path / "cache")))
     try:
         list(store_all(jobs, run_all_on_ray(work, media, deadline_s=60), summary))
@@ -175,5 +176,9 @@ def test_a_killed_job_is_named(tmp_path):
 
 def test_sizes_of_addresses_are_those_of_their_files(tmp_path):
     (tmp_path / "a b.mp4").write_bytes(b"x" * 10)
-    media = [video(f"file://{tmp_path}/a%20b.mp4"), video(tmp_path / "gone"), video("https://host/a.mp4")]
+    media = [
+        Media(kind="video", path=f"file://{tmp_path}/a%20b.mp4"),
+        video(tmp_path / "gone"),
+        Media(kind="video", path="https://host/a.mp4"),
+    ]
     assert [source_bytes(medium) for medium in media] == [10, 0, 0]

@@ -1,6 +1,7 @@
 """Plans agree with qwen-vl-utils 0.0.14 and Transformers 5.24 (stored table), or the difference is listed here."""
 
 import csv
+from typing import Any
 
 import numpy as np
 from support.reference_plans import TABLE
@@ -12,7 +13,7 @@ from easyvideor1.video.sampling import frame_size, num_frames, vision_spec, want
 FAMILIES = {14: vision_spec({"model_type": "qwen2_5_vl"}), 16: vision_spec({"model_type": "qwen3_vl"})}
 
 
-def read_table():
+def read_table() -> list[dict[str, Any]]:
     with TABLE.open() as file:
         return [{name: float(text) if text else None for name, text in row.items()} for row in csv.DictReader(file)]
 
@@ -22,7 +23,8 @@ ROWS = read_table()
 
 def spec_of(row):
     names = ("min_frames", "max_frames", "min_pixels", "max_pixels", "total_pixels")
-    return FrameSpec(fps=row["fps"], **{name: None if row[name] is None else int(row[name]) for name in names})
+    limits: dict[str, Any] = {name: None if row[name] is None else int(row[name]) for name in names}
+    return FrameSpec(fps=row["fps"], **limits)
 
 
 def count_of(row):

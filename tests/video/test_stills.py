@@ -2,6 +2,7 @@
 
 import base64
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from PIL import Image
 from support.make_clips import numbered, read_number
 
 from easyvideor1.errors import MediaError
-from easyvideor1.types import FrameSpec, Media
+from easyvideor1.types import FrameSpec, Media, MediaKind
 from easyvideor1.video.decode import decode
 from easyvideor1.video.sampling import plan_media, vision_spec
 from easyvideor1.video.source import locate
@@ -18,7 +19,13 @@ QWEN3 = vision_spec({"model_type": "qwen3_vl", "vision_config": {}})
 SPEC = FrameSpec(min_pixels=1024)
 
 
-def seen(kind="image", **media):
+def frame_names(folder: Path) -> list[str]:
+    sources = locate(Media(kind="video", path=str(folder), fps=1.0))
+    assert isinstance(sources, tuple)
+    return [source.name.rpartition("/")[2] for source in sources]
+
+
+def seen(kind: MediaKind = "image", **media):
     plan = plan_media(Media(kind=kind, **media), SPEC, QWEN3)
     return plan, decode(plan)
 
@@ -109,7 +116,7 @@ def test_a_folder_is_read_in_natural_order(tmp_path):
     for number in (1, 2, 10, 9, 100):
         Image.fromarray(numbered(0)).save(tmp_path / f"frame{number}.png")
     (tmp_path / "notes.txt").write_text("no picture")
-    names = [source.name.rsplit("/", 1)[1] for source in locate(Media(kind="video", path=str(tmp_path), fps=1.0))]
+    names = frame_names(tmp_path)
     assert names == [f"frame{number}.png" for number in (1, 2, 9, 10, 100)]
 
 
@@ -124,8 +131,7 @@ def test_hidden_files_are_no_frames_and_equal_numbers_have_an_order(tmp_path):
         Image.fromarray(numbered(1)).save(tmp_path / name)
     for name in ("._f_1.png", ".DS_Store", "Thumbs.db", "notes.txt"):
         (tmp_path / name).write_bytes(b"not a picture")
-    sources = locate(Media(kind="video", path=str(tmp_path), fps=1.0))
-    assert [source.name.rpartition("/")[2] for source in sources] == ["f_1.png", "f_02.png", "f_2.png", "f_10.png"]
+    assert frame_names(tmp_path) == ["f_1.png", "f_02.png", "f_2.png", "f_10.png"]
 
 
 @pytest.mark.parametrize(

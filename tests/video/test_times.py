@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from support.kinds import animation, with_stamps, x264
 from support.make_clips import numbered, read_number, write_clip
+from support.sources import video_file
+from support.values import present
 
 from easyvideor1.types import FrameSpec, Media
 from easyvideor1.video.decode import decode
 from easyvideor1.video.packets import NO_TIME, _parted, _stored_times_s, scan
 from easyvideor1.video.sampling import plan_media, vision_spec
-from easyvideor1.video.source import locate
 
 VISION = vision_spec({"model_type": "qwen3_vl"})
 EVERY = FrameSpec(min_pixels=1024, fps=1000.0)
@@ -58,8 +59,8 @@ def test_one_doubled_time_of_a_variable_rate_moves_no_other_frame(tmp_path):
 
 def _file_order(path):
     with av.open(str(path)) as container:
-        base = container.streams.video[0].time_base
-        return [round(packet.pts * base * 1000) for packet in container.demux(video=0) if packet.size]
+        base = present(container.streams.video[0].time_base)
+        return [round(present(packet.pts) * base * 1000) for packet in container.demux(video=0) if packet.size]
 
 
 def test_missing_places_in_the_file_are_evened_out_between_those_that_are_known():
@@ -78,14 +79,14 @@ def test_missing_places_in_the_file_are_evened_out_between_those_that_are_known(
 
 @pytest.mark.parametrize(("delay_ms", "step_s"), [(0, 0.1), (10, 0.1), (20, 0.02), (30, 0.03)])
 def test_a_gif_runs_as_browsers_run_it(delay_ms, step_s, tmp_path):
-    table = scan(locate(Media(kind="video", path=str(animation("a.gif", delay_ms)(tmp_path)))))
+    table = scan(video_file(animation("a.gif", delay_ms)(tmp_path)))
     assert table.times_s == pytest.approx(step_s * np.arange(20))
     assert table.duration_s == pytest.approx(20 * step_s)
     assert table.treatment == (("slowed",) if delay_ms == 10 else ())
 
 
 def test_only_the_shortest_frames_of_a_gif_are_slowed(tmp_path):
-    table = scan(locate(Media(kind="video", path=str(animation("a.gif", [10, 50, 10, 200])(tmp_path)))))
+    table = scan(video_file(animation("a.gif", [10, 50, 10, 200])(tmp_path)))
     assert table.times_s == pytest.approx([0, 0.1, 0.15, 0.25])
     assert table.duration_s == pytest.approx(0.45)
 
@@ -93,6 +94,6 @@ def test_only_the_shortest_frames_of_a_gif_are_slowed(tmp_path):
 def test_other_files_keep_the_keys_of_their_entries(tmp_path):
     """The key of a plain file is what it was; a treatment makes another one of it."""
     plain = x264("plain.mp4")(tmp_path)
-    assert scan(locate(Media(kind="video", path=str(plain)))).treatment == ()
+    assert scan(video_file(plain)).treatment == ()
     doubled = with_stamps(B_FRAMES, "b.mkv", {2: 300})(tmp_path)
-    assert scan(locate(Media(kind="video", path=str(doubled)))).treatment == ("times",)
+    assert scan(video_file(doubled)).treatment == ("times",)

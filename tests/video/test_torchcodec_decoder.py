@@ -2,6 +2,7 @@
 
 import sys
 from types import ModuleType, SimpleNamespace
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ except (ImportError, RuntimeError):
     LOADS = False
 
 
-def seen(backend: str, *, deinterlace: bool = False, **media):
+def seen(backend: Literal["pyav", "torchcodec"], *, deinterlace: bool = False, **media):
     spec = FrameSpec(min_pixels=1024, backend=backend, deinterlace=deinterlace)
     return decode(plan_media(Media(kind="video", **media), spec, QWEN3))
 
@@ -66,7 +67,7 @@ class FakeTensor:
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    module = ModuleType("torchcodec.decoders")
+    module: Any = ModuleType("torchcodec.decoders")
     module.VideoDecoder = StandIn
     monkeypatch.setitem(sys.modules, "torchcodec", ModuleType("torchcodec"))
     monkeypatch.setitem(sys.modules, "torchcodec.decoders", module)

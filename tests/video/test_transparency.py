@@ -1,6 +1,7 @@
 """What is transparent is on white, in every kind of file: pixels of known colour and opacity."""
 
 from fractions import Fraction
+from typing import Any
 
 import av
 import numpy as np
@@ -72,7 +73,7 @@ def test_a_video_is_on_white(name, tmp_path):
 @pytest.mark.parametrize("name", ["a.webp", "a.png", "a.avif"])
 def test_an_animation_is_on_white(name, tmp_path):
     frames = [Image.fromarray(picture() - np.array([number, 0, 0, 0], np.uint8)) for number in range(3)]
-    options = {"lossless": True} if name == "a.webp" else {"quality": 100} if name == "a.avif" else {}
+    options: dict[str, Any] = {"lossless": True} if name == "a.webp" else {"quality": 100} if name == "a.avif" else {}
     frames[0].save(tmp_path / name, save_all=True, append_images=frames[1:], duration=100, **options)
     clip = decode(plan_media(Media(kind="video", path=str(tmp_path / name)), SPEC, VISION))
     for found, wanted in zip(bands_of(clip.frames[0]), EXPECTED, strict=True):
@@ -81,7 +82,8 @@ def test_an_animation_is_on_white(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["a.png", "a.webp", "a.tif"])
 def test_an_image_is_on_white(name, tmp_path):
-    Image.fromarray(picture()).save(tmp_path / name, **({"lossless": True, "exact": True} if "webp" in name else {}))
+    options: dict[str, Any] = {"lossless": True, "exact": True} if "webp" in name else {}
+    Image.fromarray(picture()).save(tmp_path / name, **options)
     clip = decode(plan_media(Media(kind="image", path=str(tmp_path / name)), SPEC, VISION))
     assert bands_of(clip.frames[0]) == EXPECTED
 

@@ -255,7 +255,7 @@ def _with_turns(row: Fields, turns: list[Turn]) -> Fields:
     if texts and texts[-1][0] == "assistant":
         row = _with_response(row, texts.pop()[1])
     if not texts or texts[-1][0] != "user":
-        raise DataError("nobody asks anything: the last turn before the answer is not the user's")
+        raise DataError("there is no question: the last turn before the answer must be the user's, and is not")
     row["problem"] = texts.pop()[1]
     if texts:
         row["turns"] = [{"role": role, "content": text} for role, text in texts]

@@ -79,7 +79,7 @@ def _has_value(single: Single) -> bool:
 
 
 def _tight(text: str) -> str:
-    """Without the spaces that mean nothing; those between digits keep two numbers apart."""
+    """The text without spaces that have no meaning; a space between digits keeps two numbers apart."""
     return _IDLE_SPACE.sub("", text)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from easyvideor1.rewards.algebra.expression import Node, Num, Op, Var, variables, whole
 
 PRECISION_BITS = 200
-"""Of every value, beyond what the constants of an expression need."""
+"""Precision of every value in bits, beyond what the constants of an expression need."""
 SHARED_BITS = 120
 """What two values must have in common at least to be taken for the same."""
 MAX_MAGNITUDE_BITS = 1_000_000
@@ -24,7 +24,7 @@ _BRANCHED = frozenset(["abs", "sqrt", "root", "cbrt", "ln", "log", "!", "floor",
 
 
 class UndefinedError(ValueError):
-    """The expression has no value there."""
+    """The expression has no value at a point."""
 
 
 class TooLargeError(ValueError):

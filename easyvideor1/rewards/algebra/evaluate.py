@@ -21,10 +21,10 @@ from easyvideor1.rewards.algebra.digits import TooLargeError, UndefinedError, ag
 from easyvideor1.rewards.algebra.expression import Node, Num, Op, Var, is_polynomial, variables, whole
 
 MAX_BITS = 200_000
-"""Of an exact number."""
+"""The longest exact number, in bits."""
 MAX_FACTORIAL = 9_999
 PRIME = 2**61 - 31
-"""Of the form 4k + 1, so that -1 has a square root, which stands for i."""
+"""The prime of modular evaluation. It has the form 4k + 1, so that -1 has a square root, which stands for i."""
 _ROUNDED_DIGITS = 6
 _ROUNDING = Fraction(1, 10**6)
 """Relative: 0.333333 answers 1/3, 0.333 does not."""

@@ -19,9 +19,9 @@ class End:
     """One end of an interval."""
 
     at: float
-    """Its place as a float, infinities included, for the order."""
+    """The place of the end as a float, infinities included, for the order."""
     node: Node | None
-    """Its exact value; None at infinity."""
+    """The exact value of the end; None at infinity."""
     is_closed: bool
 
 

@@ -31,7 +31,7 @@ class Row:
     brackets: str
     """ "()", "[)" .. for pairs and intervals, where the order counts; "" for lists and sets, where it does not."""
     names: tuple[str, ...] = ()
-    """Of the items, where each is the value of a name: (x, y) = (1, 2), or x = 1, y = 2."""
+    """Names of the items, where each item is the value of a name: (x, y) = (1, 2), or x = 1, y = 2."""
 
 
 def read_row(text: str) -> Row | None:

@@ -10,14 +10,14 @@ from easyvideor1.rewards.parse import braced
 
 MAX_CHARS = 300
 MAX_DEPTH = 10
-"""Of brackets: the LaTeX parser takes seconds from twenty on."""
+"""Greatest depth of brackets: the LaTeX parser takes seconds from twenty on."""
 MAX_DIGITS = 100
 MAX_EXPONENT = 10_000
 MAX_POWER_DIGITS = 20_000
 MAX_BRACKET_EXPONENT = 50
-"""Of a bracket, which is multiplied out."""
+"""Greatest exponent of a bracket, which is multiplied out."""
 MAX_TERMS = 500
-"""Of a power of a sum, multiplied out."""
+"""Most terms of a power of a sum, multiplied out."""
 MAX_FACTORIAL_DIGITS = 4
 
 _LONG_DIGITS = re.compile(rf"\d{{{MAX_DIGITS + 1}}}")

@@ -11,7 +11,7 @@ from easyvideor1.rewards.numbers.scan import Numeral, TornNumberError, normalize
 from easyvideor1.rewards.numbers.units import BARE, CURRENCY_SIGNS, Unit, factor, known, read_unit
 
 MAX_NUMERALS = 50
-"""A text that names numbers more often names no single one."""
+"""A text that holds more numbers than this has no single answer."""
 
 
 class Number(NamedTuple):
@@ -21,7 +21,7 @@ class Number(NamedTuple):
     den: int
     """The value is exactly num / den; den > 0, not reduced."""
     is_whole: bool
-    """Written without a decimal point or fraction bar."""
+    """True for a number that was written without a decimal point or fraction bar."""
     is_percent: bool = False
     decimals: int = 0
     """Digits behind the decimal point where it was written as a decimal."""
@@ -100,7 +100,7 @@ _STOP = re.compile(
 
 
 def _unit_at(text: str, numeral: Numeral) -> Unit:
-    """What stands directly behind a number, up to the next small word, or a currency before it."""
+    """The unit directly behind a number, up to the next small word, or the currency before it."""
     before = text[numeral.start - 1 : numeral.start] if numeral.start else ""
     sign = before if before in CURRENCY_SIGNS else text[numeral.start : numeral.start + 2].lstrip("-")[:1]
     if sign and sign in CURRENCY_SIGNS:
@@ -132,7 +132,8 @@ def comparable(answer: Number, gold: Number) -> tuple[Fraction, Fraction] | None
 
 
 RELATIVE_TOLERANCE = Fraction(1, 1000)
-"""For golds written with decimals or as fractions: 3.142 answers 3.14, 1/3 answers 0.333 and the reverse."""
+"""Allowed relative difference for golds written with decimals or as fractions: 3.142 answers 3.14, 1/3 answers 0.333
+and the reverse."""
 _ROUNDING = Fraction(1, 10**9)
 
 

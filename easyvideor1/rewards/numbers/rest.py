@@ -1,4 +1,4 @@
-"""What the rest of a text does to a number in it: deny it, bound it, or compute with it; then it is no answer.
+"""Whether the words around a number deny it, bound it or compute with it, so that it is no answer.
 
 All texts here are in lower case, as `scan.normalized` gives them.
 """
@@ -33,7 +33,7 @@ _TRIGGER = re.compile(
     + "|[\u4e0d\u975e\u9519\u5927\u5c0f\u8d85\u591a\u5c11\u81f3\u6700\u4ee5\u4f59\u51e0\u6765"
     "\u4f4e\u9ad8\u6839\u534a\u7684\u9664]"
 )
-"""One of these stands in every text that any rule below is about."""
+"""Words and signs of which one stands in every text that a rule below applies to."""
 
 _CLAUSE_END = re.compile(
     r"[;!?:\n]|(?<!min)(?<!max)[.,](?=\s)|(?<![a-z])(?<!all )(?<!anything )(?<!nothing )but(?![a-z])"

@@ -9,10 +9,11 @@ from easyvideor1.rewards.numbers.words import PARTS, SCALES, spell_out
 from easyvideor1.rewards.parse import plain
 
 MAX_DIGITS = 100
-"""Of the written number."""
+"""Most digits of a written number."""
 MAX_EXPONENT = 400
+"""Largest power of ten that is read."""
 MAX_FLOAT_BITS = 1023
-"""Beyond these no float is finite."""
+"""Largest power of two: no float beyond it is finite."""
 
 
 class Numeral(NamedTuple):
@@ -23,9 +24,9 @@ class Numeral(NamedTuple):
     """The value is exactly num / den; den > 0, not reduced. A percent is its ratio."""
     start: int
     end: int
-    """Its place, sign included."""
+    """The place of the numeral in the text, sign included."""
     is_whole: bool
-    """Written without a decimal point or fraction bar."""
+    """True for a number that was written without a decimal point or fraction bar."""
     is_percent: bool
     decimals: int
     """Digits behind the decimal point where it was written as a decimal; 0 else."""

@@ -21,7 +21,7 @@ _CLOCK = re.compile(
 )
 _UNIT_WORD = re.compile("\\s?([a-z]+|\u5c0f\u65f6|\u5206\u949f|\u5206|\u79d2\u949f|\u79d2)")
 _MINUTES = {"m": "min"}
-"""Here it is no metre."""
+"""An "m" that stands for minutes and not for metres."""
 MAX_TIMES = 50
 MAX_KEY_CHARS = 40
 _SPLIT = (

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a number counts."""
+    """The thing that a number counts."""
 
     dimension: frozenset[tuple[str, int]]
     """(base unit or noun, power), such as metres and seconds; empty for a bare number."""
@@ -226,7 +226,7 @@ _TEMPERATURES = (frozenset({("celsius", 1)}), frozenset({("fahrenheit", 1)}))
 
 
 def factor(unit: Unit, other: Unit) -> Fraction | None:
-    """What a number of `unit` is multiplied by to be one of `other`; 1 where one is bare, None where they differ.
+    """The factor from `unit` to `other`; 1 where one is bare, None where they differ.
 
     >>> factor(read_unit("m"), read_unit("cm")), factor(read_unit("m"), BARE), factor(read_unit("m"), read_unit("kg"))
     (Fraction(100, 1), Fraction(1, 1), None)

@@ -39,7 +39,8 @@ _BEFORE_SCALE = re.compile(r"(?:[\d.]|half)\s?$")
 _MINUS = re.compile(r"(?<![a-z])(?:minus|negative) ?(?=[\d.])")
 _OFTEN = {"once": "1 time", "twice": "2 times", "thrice": "3 times"}
 _TIMES = re.compile(r"\A[^\d]*(?<![a-z])(once|twice|thrice)\W*\Z")
-"""At the end of a text without digits; elsewhere "twice" multiplies and "once" is a matter of time."""
+""""Once" and "twice" are numbers at the end of a text without digits; elsewhere "twice" multiplies and "once" is a
+matter of time."""
 _SIGNS = frozenset([*_UNITS, *_TENS, *_LARGE, *PARTS, "hundred", "dozen", "minus", "negative", *_OFTEN])
 _WORDS = re.compile(r"[a-z]+")
 

@@ -94,7 +94,7 @@ _CHINESE = {
     "\u662f\u7684": True, "\u5bf9\u7684": True, "\u6b63\u786e": True, "\u5b58\u5728": True, "\u662f": True,
     "\u5bf9": True, "\u771f": True, "\u6709": True,
 }  # fmt: skip
-"""Longest first, so that "not so" is not read as "so"."""
+"""Chinese words of yes and no, longest first, so that "not so" is not read as "so"."""
 _CHINESE_IDIOM = re.compile(
     "\u6beb\u65e0\u7591\u95ee|\u6beb\u4e0d\u7591\u95ee|\u65e0\u7591|\u4e0d\u7528\u8bf4|\u6ca1\u95ee\u9898|\u4e0d\u4ec5"
     "|\u4e0d\u4f46|\u4e0d\u5f97\u4e0d|\u5bf9\u4e8e|\u9488\u5bf9|\u4f46\u662f|\u8fd8\u662f(?=.{0,4}\u662f)"

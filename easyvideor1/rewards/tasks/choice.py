@@ -55,7 +55,7 @@ _REFUSED_TEXT = re.compile(
     r"(?:(?<![^\W\d_])(?:not|no|never|than|instead of|unlike|without|nor|neither)|n't)(?: an?| the)? \Z"
 )
 LONG_EXPLANATION_WORDS = 8
-"""In an explanation as long as this a word such as "red" is no longer taken for the option of that name."""
+"""In an explanation of this many words or more, a word such as "red" is no longer taken for the option of that name."""
 
 
 def read_choice(text: str, labels: dict[str, str], *, numbered: bool = False) -> str | None:

@@ -78,7 +78,7 @@ class Program:
 
     source: str
     tree: ast.AST | None
-    """Its syntax; None where it does not parse."""
+    """The syntax tree of the program; None where it does not parse."""
 
 
 def read_program(text: str) -> Program | None:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from easyvideor1.rewards.boxes import box_of, boxes_along, boxes_in_words, boxes_value, frames_of, points_of, read_box
 from easyvideor1.rewards.json_text import finite, json_values, read_json
@@ -37,8 +37,7 @@ GROUNDING = Task(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Listed:
+class _Listed(NamedTuple):
     """Boxes of an answer: by frame, or a plain list still without frames."""
 
     by_frame: Mapping[float, Box]
@@ -80,8 +79,7 @@ TRACKING = Task(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Tube:
+class _Tube(NamedTuple):
     """A time span with boxes along it; either may be missing from an answer."""
 
     span: Interval | None
@@ -91,7 +89,7 @@ class _Tube:
 def _read_tube(sample: Sample, text: str) -> _Tube | None:
     text = plain(text)
     values = json_values(text)
-    spans = {span for span in (span_of(value) for value in values if isinstance(value, dict)) if span is not None}
+    spans = {span_of(value) for value in values if isinstance(value, dict)} - {None}
     span = clip_to_duration(spans.pop(), sample) if len(spans) == 1 else None
     listed = _read_boxes(values, text)
     boxes: Mapping[float, Box] = {}

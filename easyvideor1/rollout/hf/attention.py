@@ -1,7 +1,7 @@
 """The sampler's attention, which reaches a Transformers model through its AttentionInterface: that within
 prompts, and that over the keys of a prompt and those of a response merged into one.
 
-Legend: B rows, H query heads, K key-value heads, Q queries, L keys, D head size.
+Legend: B sequences, H query heads, K key-value heads, Q queries, L keys, D head size.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAME = "rollout"
 
 
 class Attend(Protocol):
-    """What a forward of the language model is given as `attend`."""
+    """The attention function that a forward of the language model is given as `attend`."""
 
     def __call__(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float

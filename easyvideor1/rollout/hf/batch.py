@@ -1,9 +1,9 @@
-"""What is in memory while responses are sampled: keys and values of their prompts, once each, and of their own tokens.
+"""Memory of the responses under way: keys and values of their prompts, once each, and of their own tokens.
 
 All responses of a batch get one token per step. What a response has by step (tokens, log-probs, random numbers, keys,
-values) stands in a row of a ring whose columns are the steps, modulo their number; a response may start at any step.
+values) stands in a slot of a ring whose columns are the steps, modulo their number; a response may start at any step.
 
-Legend: B rows, K key-value heads, D head size, R query heads per key-value head.
+Legend: B slots, K key-value heads, D head size, R query heads per key-value head.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Wanted:
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
-class Row:
-    """A response under way."""
+class Slot:
+    """The place of a response under way in a batch."""
 
     wanted: Wanted
     index: int
-    """Among the responses of its request."""
+    """Index of the response among those to its request."""
     read: ReadPrompt
     start: int
     """Step of its first token."""
@@ -52,7 +52,7 @@ class Row:
 
 
 class Batch:
-    """Responses under way, at most `capacity`; what belongs to them is in rows 0 .. len(batch) - 1 of every tensor."""
+    """Responses under way, at most `capacity`; what belongs to them is in slots 0 .. len(batch) - 1 of every tensor."""
 
     def __init__(
         self, *, capacity: int, columns: int, vocab_size: int, device: torch.device, dtype: torch.dtype
@@ -62,10 +62,10 @@ class Batch:
             columns: most tokens that a response may have.
         """
         self.capacity, self.columns = capacity, columns
-        self.rows: list[Row] = []
+        self.slots: list[Slot] = []
         self.step = 0
         self.tokens = torch.zeros(capacity, columns, dtype=torch.int64, device=device)
-        """The column of a step holds the token that was drawn in it."""
+        """The column of a step holds the token that was sampled in it."""
         self.logprobs = torch.zeros(capacity, columns, device=device)
         self._uniforms = torch.zeros(capacity, columns, dtype=torch.float64, device=device)
         self._mask = torch.zeros(capacity, columns, dtype=dtype, device=device)
@@ -76,7 +76,7 @@ class Batch:
         """Full-attention layer -> [capacity, K, columns, D]."""
         self._values: dict[int, torch.Tensor] = {}
         self.states: States = {}
-        """Of the rows; written to by the model."""
+        """Attention states of the sequences; the model writes to them."""
         self._ends = Stacks(device=device, dtype=dtype)
         """Whole prompts, and what comes after a beginning that is shared."""
         self._beginnings = Stacks(device=device, dtype=dtype)
@@ -84,12 +84,12 @@ class Batch:
         self._seen = slice(0, 0)
         """Columns that the tokens of this step look at."""
         self._seen_mask: torch.Tensor | None = None
-        """[B, columns seen]; None: each row sees all of them."""
+        """[B, columns seen]; None: each slot sees all of them."""
         self._vocab_size, self._device = vocab_size, device
         self.ways = ways([], vocab_size=vocab_size, device=device)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.slots)
 
     @property
     def reads(self) -> list[ReadPrompt]:
@@ -102,13 +102,13 @@ class Batch:
 
     @property
     def num_tokens(self) -> int:
-        """Whose keys and values are needed: prompts, and for each response the most tokens it may have."""
+        """Tokens whose keys and values are needed: of prompts, and for each response the most it may have."""
         ends, beginnings = self._needed()
         return len(self) * self.columns + sum(map(len, ends | beginnings))
 
     def _needed(self) -> tuple[dict[ReadPrompt, None], dict[ReadPrompt, None]]:
-        """What rows look at and what is held: prompts or their ends, and shared beginnings."""
-        ends = {row.read: None for row in self.rows} | dict.fromkeys(self._held)
+        """What slots look at and what is held: prompts or their ends, and shared beginnings."""
+        ends = {slot.read: None for slot in self.slots} | dict.fromkeys(self._held)
         return ends, {read.beginning: None for read in ends if read.beginning is not None}
 
     @property
@@ -123,56 +123,56 @@ class Batch:
         """int64 [3, B, 1] of the newest tokens."""
         return (self._shift[: len(self)] + self.step).expand(3, -1)[..., None]
 
-    def uniforms(self, rows: slice) -> torch.Tensor:
+    def uniforms(self, slots: slice) -> torch.Tensor:
         """float64 [B] for the tokens of this step."""
-        return self._uniforms[rows, self.column]
+        return self._uniforms[slots, self.column]
 
-    def put(self, rows: slice, tokens: torch.Tensor, logprobs: torch.Tensor) -> None:
-        """Note down what was drawn in this step."""
-        self.tokens[rows, self.column] = tokens
-        self.logprobs[rows, self.column] = logprobs
+    def put(self, slots: slice, tokens: torch.Tensor, logprobs: torch.Tensor) -> None:
+        """Note down what was sampled in this step."""
+        self.tokens[slots, self.column] = tokens
+        self.logprobs[slots, self.column] = logprobs
 
     def finished(self, end_ids: torch.Tensor) -> list[int]:
         """Rows whose newest token ends them."""
         is_over = torch.isin(self.newest_tokens(), end_ids) | (self._last[: len(self)] <= self.step)
         return is_over.nonzero().squeeze(-1).tolist()
 
-    def written(self, rows: Sequence[int]) -> list[tuple[list[int], list[float]]]:
-        """Tokens and log-probs of some rows so far."""
-        tokens, logprobs = self.tokens[rows].cpu(), self.logprobs[rows].cpu()
+    def written(self, slots: Sequence[int]) -> list[tuple[list[int], list[float]]]:
+        """Tokens and log-probs of some slots so far."""
+        tokens, logprobs = self.tokens[slots].cpu(), self.logprobs[slots].cpu()
         found = []
-        for place, index in enumerate(rows):
-            columns = torch.arange(self.rows[index].start, self.step + 1) % self.columns
+        for place, index in enumerate(slots):
+            columns = torch.arange(self.slots[index].start, self.step + 1) % self.columns
             found.append((tokens[place, columns].tolist(), logprobs[place, columns].tolist()))
         return found
 
-    def add(self, rows: Sequence[Row], *, held: Sequence[ReadPrompt] = ()) -> slice:
+    def add(self, slots: Sequence[Slot], *, held: Sequence[ReadPrompt] = ()) -> slice:
         """Take in responses that start at this step.
 
         Args:
             held: prompts to keep beside those that have responses.
 
         Returns:
-            Their rows.
+            Their slots.
         """
-        places = slice(len(self), len(self) + len(rows))
+        places = slice(len(self), len(self) + len(slots))
         assert places.stop <= self.capacity, (places, self.capacity)
-        self.rows += rows
-        noise = np.zeros((len(rows), self.columns))
-        for place, row in enumerate(rows):
+        self.slots += slots
+        noise = np.zeros((len(slots), self.columns))
+        for place, slot in enumerate(slots):
             numbers = uniforms(
-                seed=row.wanted.seed,
-                sample_id=row.read.prompt.sample.id,
-                index=row.index,
-                count=row.wanted.sampling.max_response_tokens,
+                seed=slot.wanted.seed,
+                sample_id=slot.read.prompt.sample.id,
+                index=slot.index,
+                count=slot.wanted.sampling.max_response_tokens,
             )
-            noise[place, np.arange(row.start, row.last + 1) % self.columns] = numbers
+            noise[place, np.arange(slot.start, slot.last + 1) % self.columns] = numbers
         self._uniforms[places] = torch.from_numpy(noise).to(self._device)
         self._mask[places] = -torch.inf
-        self._shift[places] = torch.tensor([row.read.prompt.next_position - row.start for row in rows])
-        self._last[places] = torch.tensor([row.last for row in rows])
-        for layer in rows[0].read.states:
-            parts = [row.read.states[layer] for row in rows]
+        self._shift[places] = torch.tensor([slot.read.prompt.next_position - slot.start for slot in slots])
+        self._last[places] = torch.tensor([slot.last for slot in slots])
+        for layer in slots[0].read.states:
+            parts = [slot.read.states[layer] for slot in slots]
             if layer in self.states:
                 parts.insert(0, self.states[layer])
             self.states[layer] = torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
@@ -182,14 +182,14 @@ class Batch:
         return places
 
     def drop(self, finished: Sequence[int]) -> None:
-        """Give up rows; the last ones move to their places."""
+        """Give up slots; the last ones move to their places."""
         num_left = len(self) - len(finished)
         gone = set(finished)
-        to = [row for row in finished if row < num_left]
-        move = [row for row in range(num_left, len(self)) if row not in gone]
+        to = [slot for slot in finished if slot < num_left]
+        move = [slot for slot in range(num_left, len(self)) if slot not in gone]
         if move:
             window = self._window()
-            target, source = (torch.tensor(rows, device=self._device) for rows in (to, move))
+            target, source = (torch.tensor(slots, device=self._device) for slots in (to, move))
             for tensor in (self.tokens, self.logprobs, self._uniforms, self._mask, self._shift, self._last):
                 tensor[target] = tensor[source]
             for tensor in (*self._keys.values(), *self._values.values()):
@@ -201,9 +201,9 @@ class Batch:
             layer: (convolution[:num_left], recurrence[:num_left])
             for layer, (convolution, recurrence) in self.states.items()
         }
-        for place, row in zip(to, move, strict=True):
-            self.rows[place] = self.rows[row]
-        del self.rows[num_left:]
+        for place, slot in zip(to, move, strict=True):
+            self.slots[place] = self.slots[slot]
+        del self.slots[num_left:]
         ends, beginnings = self._needed()
         if 2 * len(ends) <= len(self.reads) or len(beginnings) < len(self._beginnings.reads):
             self._restack()
@@ -231,7 +231,7 @@ class Batch:
         """Before the newest tokens are read: they may be looked at from now on."""
         self._mask[: len(self), self.column] = 0
         self._seen = self._window()
-        starts = {row.start for row in self.rows}
+        starts = {slot.start for slot in self.slots}
         is_all = len(starts) == 1 and self._seen.stop - self._seen.start == self.step - min(starts) + 1
         self._seen_mask = None if is_all else self._mask[: len(self), self._seen]
 
@@ -245,21 +245,23 @@ class Batch:
 
     def _window(self) -> slice:
         """Columns that hold tokens of responses under way."""
-        first = min(row.start for row in self.rows)
+        first = min(slot.start for slot in self.slots)
         start, end = first % self.columns, self.column + 1
         return slice(start, end) if start < end else slice(0, self.columns)
 
     def _restack(self) -> None:
-        """Put the prompts of all rows, and those held, into stacks of similar lengths; the others are forgotten."""
+        """Put the prompts of all slots, and those held, into stacks of similar lengths; the others are forgotten."""
         ends, beginnings = self._needed()
         self._ends.restack(ends)
         self._beginnings.restack(beginnings)
 
     def _seat(self) -> None:
-        """Say which rows belong to which prompts, after rows have come or gone."""
-        self._ends.seat([row.read for row in self.rows])
-        self._beginnings.seat([row.read.beginning for row in self.rows])
-        self.ways = ways([row.wanted.sampling for row in self.rows], vocab_size=self._vocab_size, device=self._device)
+        """Say which slots belong to which prompts, after slots have come or gone."""
+        self._ends.seat([slot.read for slot in self.slots])
+        self._beginnings.seat([slot.read.beginning for slot in self.slots])
+        self.ways = ways(
+            [slot.wanted.sampling for slot in self.slots], vocab_size=self._vocab_size, device=self._device
+        )
 
 
 def _zeros(shape: tuple[int, ...], *, like: torch.Tensor) -> torch.Tensor:

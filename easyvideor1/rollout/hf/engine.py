@@ -1,8 +1,8 @@
 """An engine over a Transformers model in this process: every prompt is read once, whatever comes after it, and so is
 what several prompts begin with where their requests say so.
 
-Responses are sampled in one batch without finished ones: when a response ends, its row is given up, and when enough
-room is free the next prompts are read. What is drawn does not depend on any of it (see noise), and a response changes
+Responses are sampled in one batch without finished ones: when a response ends, its slot is given up, and when enough
+room is free the next prompts are read. What is sampled does not depend on any of it (see noise), and a response changes
 with the batch only as far as sums are rounded in another order.
 """
 
@@ -23,7 +23,7 @@ from easyvideor1.model.families import language_model, layer_kinds, shares_prefi
 from easyvideor1.model.vision import Tower
 from easyvideor1.rollout.engine import Request
 from easyvideor1.rollout.hf.attention import Ends, Prompts, switched_on
-from easyvideor1.rollout.hf.batch import Batch, Row, Wanted
+from easyvideor1.rollout.hf.batch import Batch, Slot, Wanted
 from easyvideor1.rollout.hf.beginning import Beginning, beginning_of
 from easyvideor1.rollout.hf.sampler import Sampler, ways
 from easyvideor1.rollout.hf.stacks import ReadPrompt
@@ -148,7 +148,7 @@ class HFEngine:
 
     @torch.no_grad()
     def _admit(self, batch: Batch, queue: _Queue) -> bool:
-        """Take in responses as far as there is room, and draw their first tokens; whether there were any."""
+        """Take in responses as far as there is room, and sample their first tokens; whether there were any."""
         reads = {read.prompt: read for read in batch.reads}
         unread: dict[Prompt, _Unread] = {}
         chosen: list[tuple[Wanted, int, Prompt]] = []
@@ -174,16 +174,16 @@ class HFEngine:
             return False
         reads |= self._read(unread)
         held = [reads[head.example.prompt]] if (head := queue.begun) is not None else []
-        rows = [
-            Row(wanted=wanted, index=index, read=reads[prompt], start=batch.step) for wanted, index, prompt in chosen
+        slots = [
+            Slot(wanted=wanted, index=index, read=reads[prompt], start=batch.step) for wanted, index, prompt in chosen
         ]
-        self._draw_first(batch, batch.add(rows, held=held))
+        self._sample_first(batch, batch.add(slots, held=held))
         return True
 
     def _num_waiting_tokens(self, batch: Batch) -> int:
         """Of a beginning that is kept for requests to come, though no response under way needs it."""
         read = None if self._beginning is None else self._beginning.read
-        return 0 if read is None or any(row.read.beginning is read for row in batch.rows) else len(read)
+        return 0 if read is None or any(slot.read.beginning is read for slot in batch.slots) else len(read)
 
     def _unread(self, head: _Head) -> _Unread:
         """The prompt of a request, with the beginning that it shares with those before it."""
@@ -268,14 +268,14 @@ class HFEngine:
             for place, (prompt, end) in enumerate(zip(prompts, ends.tolist(), strict=True))
         }
 
-    def _draw_first(self, batch: Batch, places: slice) -> None:
+    def _sample_first(self, batch: Batch, places: slice) -> None:
         """The first token of new responses, from what their prompts gave."""
-        rows = batch.rows[places]
-        numbers = {read: number for number, read in enumerate(dict.fromkeys(row.read for row in rows))}
+        slots = batch.slots[places]
+        numbers = {read: number for number, read in enumerate(dict.fromkeys(slot.read for slot in slots))}
         logits = self._logits(torch.stack([read.hidden for read in numbers]))
-        logits = logits[[numbers[row.read] for row in rows]]
-        how = ways([row.wanted.sampling for row in rows], vocab_size=logits.shape[1], device=logits.device)
-        batch.put(places, *self._sampler.draw(logits, how=how, uniforms=batch.uniforms(places)))
+        logits = logits[[numbers[slot.read] for slot in slots]]
+        how = ways([slot.wanted.sampling for slot in slots], vocab_size=logits.shape[1], device=logits.device)
+        batch.put(places, *self._sampler.sample(logits, how=how, uniforms=batch.uniforms(places)))
 
     @torch.no_grad()
     def _advance(self, batch: Batch) -> None:
@@ -290,8 +290,8 @@ class HFEngine:
         ).last_hidden_state[:, 0]
         everything = slice(0, len(batch))
         batch.step += 1
-        drawn = self._sampler.draw(self._logits(hidden), how=batch.ways, uniforms=batch.uniforms(everything))
-        batch.put(everything, *drawn)
+        sampled = self._sampler.sample(self._logits(hidden), how=batch.ways, uniforms=batch.uniforms(everything))
+        batch.put(everything, *sampled)
 
     def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
         if self._head_weight is None:
@@ -304,11 +304,11 @@ class HFEngine:
         if not finished:
             return
         written = batch.written(finished)
-        rows = [batch.rows[place] for place in finished]
+        slots = [batch.slots[place] for place in finished]
         batch.drop(finished)
-        for row, (ids, logprobs) in zip(rows, written, strict=True):
-            wanted = row.wanted
-            wanted.rollouts[row.index] = self._rollout(ids, logprobs)
+        for slot, (ids, logprobs) in zip(slots, written, strict=True):
+            wanted = slot.wanted
+            wanted.rollouts[slot.index] = self._rollout(ids, logprobs)
             if len(wanted.rollouts) == wanted.sampling.n:
                 yield wanted.place, tuple(wanted.rollouts[index] for index in range(wanted.sampling.n))
 

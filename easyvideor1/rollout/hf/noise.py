@@ -7,7 +7,8 @@ import numpy as np
 from easyvideor1.seeds import mix_seed, number_of
 
 BITS = 40
-"""Of a number; fewer than a float64 holds, so that a share of a sum, however it is rounded, stays below the sum."""
+"""Bits of a random number: fewer than a float64 holds, so that a share of a sum, however it is rounded, stays below the
+sum."""
 
 
 def uniforms(*, seed: int, sample_id: str, index: int, count: int) -> np.ndarray:

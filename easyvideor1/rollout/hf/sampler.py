@@ -41,17 +41,17 @@ def ways(samplings: Sequence[Sampling], *, vocab_size: int, device: torch.device
 
 
 class Sampler:
-    """Draws tokens; the banned ones never."""
+    """Samples tokens, but never the banned ones."""
 
     def __init__(self, banned_ids: Sequence[int], *, device: torch.device) -> None:
         self._banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=device)
         self.banned_hits = 0
         """How often a banned token was the most likely one."""
 
-    def draw(self, logits: torch.Tensor, *, how: Ways, uniforms: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def sample(self, logits: torch.Tensor, *, how: Ways, uniforms: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The next token of each response and its log-probability.
 
-        Tokens are drawn by inverting the cumulative distribution: the one in whose share the uniform number falls.
+        Tokens are sampled by inverting the cumulative distribution: the one in whose share the uniform number falls.
 
         Args:
             logits: float32 [B, V]; written to.
@@ -68,7 +68,7 @@ class Sampler:
             logits = logits.div_(how.temperature[:, None])
         log_total = logits.logsumexp(-1)
         if not log_total.isfinite().all():
-            raise RunError("the model's logits are not finite, so no token can be drawn; its weights are broken")
+            raise RunError("the model's logits are not finite, so no token can be sampled; its weights are broken")
         banned = logits.index_select(-1, self._banned)
         logits.index_fill_(-1, self._banned, -torch.inf)
         largest, likeliest = logits.max(-1)

@@ -1,7 +1,7 @@
 """Prompts that a model has read, stacked by length, and the attention of responses to them.
 
-Legend: B rows, K key-value heads, D head size, G prompts of a stack, M responses of its fullest prompt, P tokens of its
-longest, R query heads per key-value head.
+Legend: B slots, K key-value heads, D head size, G prompts of a stack, M responses of its fullest prompt, P tokens of
+its longest, R query heads per key-value head.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from easyvideor1.rollout.hf.states import States
 from easyvideor1.types import Prompt
 
 LONGEST_OVER_SHORTEST = 1.5
-"""Of the prompts of a stack; the shorter ones are padded."""
+"""Longest prompt of a stack over its shortest; the shorter ones are padded."""
 SMALL_TOKENS = 64
 """Prompts up to this length are stacked whatever their lengths: padding costs less than another stack."""
 
@@ -28,11 +28,11 @@ class ReadPrompt:
 
     prompt: Prompt
     hidden: torch.Tensor
-    """[hidden size] after its last token: what the first token of each response is drawn from."""
+    """[hidden size] after its last token: what the first token of each response is sampled from."""
     kept: dict[int, tuple[torch.Tensor, torch.Tensor]]
     """Full-attention layer -> keys and values of its own tokens, [K, tokens, D] each."""
     states: States
-    """After its last token."""
+    """Linear-attention layer -> state after its last token."""
     beginning: ReadPrompt | None = None
     """What stands before its own tokens."""
 
@@ -52,21 +52,21 @@ class Stack:
     mask: torch.Tensor | None = None
     """[G, P], 0 or -inf; None: all are equally long."""
     members: torch.Tensor | None = None
-    """int64 [G, M]: the row of each response of each prompt; where there are fewer than M, any row."""
+    """int64 [G, M]: the slot of each response of each prompt; where there are fewer than M, any slot."""
 
 
 class Stacks:
-    """Some prompts in stacks, and which of them each row looks at: one, or none."""
+    """Some prompts in stacks, and which of them each slot looks at: one, or none."""
 
     def __init__(self, *, device: torch.device, dtype: torch.dtype) -> None:
         self.stacks: list[Stack] = []
         self._device, self._dtype = device, dtype
         self._seats = torch.zeros(0, dtype=torch.int64, device=device)
-        """int64 [B]: where each row stands among all members of all stacks; one that looks at none, behind them all."""
+        """int64 [B]: where each slot stands among all members of all stacks; a slot that looks at none, behind them."""
         self.is_looked_at = False
-        """Whether any row looks at any of them."""
+        """Whether any slot looks at any of them."""
         self._is_missed = False
-        """Whether a row looks at none."""
+        """Whether a slot looks at none."""
 
     @property
     def reads(self) -> list[ReadPrompt]:
@@ -85,38 +85,38 @@ class Stacks:
         self.stacks = [before.get(tuple(stack.reads)) or self._filled(stack) for stack in stacks]
 
     def seat(self, looked_at: Sequence[ReadPrompt | None]) -> None:
-        """Say which prompt each row looks at, after rows have come or gone."""
+        """Say which prompt each slot looks at, after slots have come or gone."""
         number = {read: place for place, read in enumerate(self.reads)}
-        prompt_of_row = np.array([-1 if read is None else number[read] for read in looked_at], np.int64)
-        self.is_looked_at, self._is_missed = bool((prompt_of_row >= 0).any()), bool((prompt_of_row < 0).any())
-        known = np.flatnonzero(prompt_of_row >= 0)
-        counts = np.bincount(prompt_of_row[known], minlength=len(number))
-        order = known[np.argsort(prompt_of_row[known], kind="stable")]
-        seat_at_prompt = np.empty(len(prompt_of_row), np.int64)
-        seat_at_prompt[order] = np.arange(len(order)) - (np.cumsum(counts) - counts)[prompt_of_row[order]]
-        seats = np.empty(len(prompt_of_row), np.int64)
+        prompt_of_slot = np.array([-1 if read is None else number[read] for read in looked_at], np.int64)
+        self.is_looked_at, self._is_missed = bool((prompt_of_slot >= 0).any()), bool((prompt_of_slot < 0).any())
+        known = np.flatnonzero(prompt_of_slot >= 0)
+        counts = np.bincount(prompt_of_slot[known], minlength=len(number))
+        order = known[np.argsort(prompt_of_slot[known], kind="stable")]
+        seat_at_prompt = np.empty(len(prompt_of_slot), np.int64)
+        seat_at_prompt[order] = np.arange(len(order)) - (np.cumsum(counts) - counts)[prompt_of_slot[order]]
+        seats = np.empty(len(prompt_of_slot), np.int64)
         first_prompt = first_seat = 0
         for stack in self.stacks:
             end = first_prompt + len(stack.reads)
             width = int(counts[first_prompt:end].max())
-            here = (prompt_of_row >= first_prompt) & (prompt_of_row < end)
-            local = (prompt_of_row[here] - first_prompt) * width + seat_at_prompt[here]
+            here = (prompt_of_slot >= first_prompt) & (prompt_of_slot < end)
+            local = (prompt_of_slot[here] - first_prompt) * width + seat_at_prompt[here]
             members = np.zeros(len(stack.reads) * width, np.int64)
             members[local] = np.flatnonzero(here)
             stack.members = torch.from_numpy(members.reshape(-1, width)).to(self._device) if width else None
             seats[here] = first_seat + local
             first_prompt, first_seat = end, first_seat + len(members)
-        seats[prompt_of_row < 0] = first_seat
+        seats[prompt_of_slot < 0] = first_seat
         self._seats = torch.from_numpy(seats).to(self._device)
 
     def attend(self, layer: int, folded: torch.Tensor, scaling: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """Attention of rows to the prompts they look at, with its total (see `attention_with_total`).
+        """Attention of slots to the prompts they look at, with its total (see `attention_with_total`).
 
         Args:
             folded: queries [B, K, R, D].
 
         Returns:
-            [B, K, R, D] and [B, K, R]; of a row that looks at none, zeros and -inf.
+            [B, K, R, D] and [B, K, R]; of a slot that looks at none, zeros and -inf.
         """
         outs, totals = [], []
         for stack in self.stacks:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from support.asking import answered, requests
 from support.tiny_models import FAMILIES, IMAGE, VIDEO, tiny_case, tiny_model
+from support.values import present
 
 from easyvideor1.errors import MismatchError, RunError, UsageError
 from easyvideor1.rollout.engine import Request, Sampling
@@ -22,7 +24,7 @@ GRID = [(2, 4, 4)]
 MODEL = "qwen3_vl"
 
 
-def encoder(**changes):
+def encoder(**changes) -> Any:
     fields = {"end_ids": (END_ID,), "banned_ids": (IMAGE, VIDEO), "response_text": str}
     return SimpleNamespace(**(fields | changes))
 
@@ -69,7 +71,7 @@ def test_sampler_logprobs_are_the_actors_for_every_modality_and_any_batch(family
             assert len(group) == 3
             for rollout in group:
                 expected = actor_logprobs(model, example, list(rollout.token_ids))
-                np.testing.assert_allclose(rollout.logprobs, expected, atol=1e-4)
+                np.testing.assert_allclose(present(rollout.logprobs), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -124,7 +126,7 @@ def assert_same(found, expected):
         assert [rollout.token_ids for rollout in group] == [rollout.token_ids for rollout in others]
         assert [rollout.stop_reason for rollout in group] == [rollout.stop_reason for rollout in others]
         for rollout, other in zip(group, others, strict=True):
-            np.testing.assert_allclose(rollout.logprobs, other.logprobs, atol=1e-4)
+            np.testing.assert_allclose(present(rollout.logprobs), other.logprobs, atol=1e-4)
 
 
 def test_the_same_seed_gives_the_same_rollouts_and_leaves_the_global_state_alone():
@@ -147,7 +149,7 @@ def test_log_probs_are_those_of_the_whole_distribution_at_the_temperature():
     for example, group in zip(prompts, groups, strict=True):
         for rollout in group:
             expected = actor_logprobs(model, example, list(rollout.token_ids), temperature=0.7)
-            np.testing.assert_allclose(rollout.logprobs, expected, atol=1e-4)
+            np.testing.assert_allclose(present(rollout.logprobs), expected, atol=1e-4)
 
 
 def test_vision_tokens_are_never_sampled_though_they_are_the_most_likely():
@@ -268,7 +270,7 @@ def test_prompts_of_very_different_lengths_are_kept_apart_and_given_back(family,
         HFEngine,
         "_advance",
         lambda self, batch: (
-            held.append(([len(stack.reads) for stack in batch._stacks], {row.read for row in batch.rows})),
+            held.append(([len(stack.reads) for stack in batch._stacks], {row.read for row in batch.slots})),
             whole(self, batch),
         )[1],
     )
@@ -281,7 +283,7 @@ def test_prompts_of_very_different_lengths_are_kept_apart_and_given_back(family,
     for example, group in zip(prompts, groups, strict=True):
         for rollout in group:
             expected = actor_logprobs(model, example, list(rollout.token_ids))
-            np.testing.assert_allclose(rollout.logprobs, expected, atol=1e-4)
+            np.testing.assert_allclose(present(rollout.logprobs), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("tokens_per_batch", [100, 250])
@@ -387,7 +389,7 @@ def test_what_an_earlier_generation_left_in_the_model_changes_nothing(family):
     for example, group in zip(examples(model), expected, strict=True):
         for rollout in group:
             np.testing.assert_allclose(
-                rollout.logprobs, actor_logprobs(model, example, list(rollout.token_ids)), atol=1e-4
+                present(rollout.logprobs), actor_logprobs(model, example, list(rollout.token_ids)), atol=1e-4
             )
 
 
@@ -405,9 +407,9 @@ def test_the_seconds_of_a_video_reach_every_token_of_the_response():
     for example, group in ((video, fast_group), (slow, slow_group)):
         for rollout in group:
             np.testing.assert_allclose(
-                rollout.logprobs, actor_logprobs(model, example, list(rollout.token_ids)), atol=1e-4
+                present(rollout.logprobs), actor_logprobs(model, example, list(rollout.token_ids)), atol=1e-4
             )
-    assert abs(fast_group[0].logprobs[0] - slow_group[0].logprobs[0]) > 1e-3
+    assert abs(present(fast_group[0].logprobs)[0] - present(slow_group[0].logprobs)[0]) > 1e-3
 
 
 def test_an_end_token_at_the_limit_ends_the_response():

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 
 from easyvideor1.rollout.hf.noise import BITS, uniforms
@@ -6,10 +8,11 @@ STORED = [182815293829.5, 850411124431.5, 840957657281.5]
 
 
 def test_numbers_depend_on_the_request_and_the_response_and_on_nothing_else():
-    fields = {"seed": 1, "sample_id": "a", "index": 0}
+    fields: dict[str, Any] = {"seed": 1, "sample_id": "a", "index": 0}
     numbers = uniforms(**fields, count=50)
     np.testing.assert_array_equal(numbers[:7], uniforms(**fields, count=7))
-    for change in ({"seed": 2}, {"sample_id": "b"}, {"index": 1}, {"seed": 0, "index": 1}):
+    changes: list[dict[str, Any]] = [{"seed": 2}, {"sample_id": "b"}, {"index": 1}, {"seed": 0, "index": 1}]
+    for change in changes:
         assert not np.isin(uniforms(**fields | change, count=50), numbers).any()
 
 

@@ -1,4 +1,4 @@
-"""Which tokens are drawn, by evenly spread numbers in place of random ones: their shares are then exact."""
+"""Which tokens are sampled, by evenly spread numbers in place of random ones: their shares are then exact."""
 
 import numpy as np
 import pytest
@@ -12,14 +12,14 @@ LOGITS = torch.tensor([2.0, 0.0, 1.0, -1.0, 3.0, 0.5])
 N = 20_000
 
 
-def drawn(sampling, *, banned=(), logits=LOGITS, n=N):
-    """(share of each token, log-prob of each token that was drawn)."""
+def sampled(sampling, *, banned=(), logits=LOGITS, n=N):
+    """(share of each token, log-prob of each token that was sampled)."""
     device = torch.device("cpu")
     sampler = Sampler(banned, device=device)
     rows = logits.repeat(n, 1)
     how = ways([sampling] * n, vocab_size=rows.shape[1], device=device)
     numbers = (torch.arange(n, dtype=torch.float64) + 0.5) / n
-    tokens, logprobs = sampler.draw(rows, how=how, uniforms=numbers)
+    tokens, logprobs = sampler.sample(rows, how=how, uniforms=numbers)
     assert logprobs.dtype == torch.float32
     by_token = {int(token): logprobs[tokens == token].unique().tolist() for token in tokens.unique()}
     return torch.bincount(tokens, minlength=len(logits)) / n, by_token, sampler.banned_hits
@@ -27,7 +27,7 @@ def drawn(sampling, *, banned=(), logits=LOGITS, n=N):
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5, 2.0])
 def test_tokens_come_by_their_probabilities_at_the_temperature(temperature):
-    shares, logprobs, _ = drawn(Sampling(temperature=temperature, max_response_tokens=1))
+    shares, logprobs, _ = sampled(Sampling(temperature=temperature, max_response_tokens=1))
     expected = (LOGITS / temperature).softmax(-1)
     torch.testing.assert_close(shares, expected, atol=2 / N, rtol=0)
     for token, values in logprobs.items():
@@ -35,14 +35,14 @@ def test_tokens_come_by_their_probabilities_at_the_temperature(temperature):
 
 
 def test_banned_tokens_never_come_and_log_probs_are_those_of_the_whole_distribution():
-    shares, logprobs, hits = drawn(Sampling(max_response_tokens=1), banned=(4, 1))
+    shares, logprobs, hits = sampled(Sampling(max_response_tokens=1), banned=(4, 1))
     allowed = LOGITS.clone()
     allowed[[4, 1]] = -torch.inf
     torch.testing.assert_close(shares, allowed.softmax(-1), atol=2 / N, rtol=0)
     assert hits == N  # token 4 was the likeliest
     for token, values in logprobs.items():
         assert values == pytest.approx([float(LOGITS.log_softmax(-1)[token])], abs=1e-6)
-    assert drawn(Sampling(max_response_tokens=1), banned=(1,))[2] == 0
+    assert sampled(Sampling(max_response_tokens=1), banned=(1,))[2] == 0
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_banned_tokens_never_come_and_log_probs_are_those_of_the_whole_distribut
     ],
 )
 def test_filters_keep_the_most_likely_tokens_in_proportion(filters, kept):
-    shares, logprobs, _ = drawn(Sampling(max_response_tokens=1, **filters))
+    shares, logprobs, _ = sampled(Sampling(max_response_tokens=1, **filters))
     probabilities = LOGITS.softmax(-1)
     expected = torch.zeros(6)
     expected[kept] = probabilities[kept] / probabilities[kept].sum()
@@ -71,7 +71,7 @@ def test_filters_keep_the_most_likely_tokens_in_proportion(filters, kept):
 
 
 def test_greedy_takes_the_likeliest_that_is_allowed_and_its_log_prob_is_at_temperature_1():
-    shares, logprobs, _ = drawn(Sampling(temperature=0.0, max_response_tokens=1), banned=(4,))
+    shares, logprobs, _ = sampled(Sampling(temperature=0.0, max_response_tokens=1), banned=(4,))
     assert shares.tolist() == [1, 0, 0, 0, 0, 0]
     assert logprobs[0] == pytest.approx([float(LOGITS.log_softmax(-1)[0])], abs=1e-6)
 
@@ -85,11 +85,11 @@ def test_each_response_of_a_batch_is_drawn_in_its_own_way():
     ]
     numbers = torch.tensor([0.3, 0.9, 0.1, 0.99], dtype=torch.float64)
     device = torch.device("cpu")
-    together, _ = Sampler((), device=device).draw(
+    together, _ = Sampler((), device=device).sample(
         LOGITS.repeat(4, 1), how=ways(samplings, vocab_size=6, device=device), uniforms=numbers
     )
     alone = [
-        Sampler((), device=device).draw(
+        Sampler((), device=device).sample(
             LOGITS[None].clone(), how=ways([way], vocab_size=6, device=device), uniforms=numbers[i : i + 1]
         )[0]
         for i, way in enumerate(samplings)
@@ -101,7 +101,7 @@ def test_the_largest_numbers_stay_within_the_vocabulary():
     logits = torch.randn(1, 150_000, generator=torch.Generator().manual_seed(0))
     device = torch.device("cpu")
     for number in (1 - 2.0**-41, 2.0**-41):
-        tokens, _ = Sampler((149_999, 0), device=device).draw(
+        tokens, _ = Sampler((149_999, 0), device=device).sample(
             logits.clone(),
             how=ways([Sampling(max_response_tokens=1)], vocab_size=150_000, device=device),
             uniforms=torch.tensor([number], dtype=torch.float64),
@@ -112,7 +112,7 @@ def test_the_largest_numbers_stay_within_the_vocabulary():
 def test_a_token_that_float32_could_not_tell_from_impossible_still_comes():
     logits = torch.tensor([[0.0, -18.0]])  # 1 in 66 million
     device = torch.device("cpu")
-    tokens, logprobs = Sampler((), device=device).draw(
+    tokens, logprobs = Sampler((), device=device).sample(
         logits,
         how=ways([Sampling(max_response_tokens=1)], vocab_size=2, device=device),
         uniforms=torch.tensor([1 - 2.0**-30], dtype=torch.float64),
@@ -123,4 +123,4 @@ def test_a_token_that_float32_could_not_tell_from_impossible_still_comes():
 
 def test_logits_that_are_no_numbers_are_an_error():
     with pytest.raises(RunError, match="not finite"):
-        drawn(Sampling(max_response_tokens=1), logits=torch.tensor([0.0, np.nan]), n=2)
+        sampled(Sampling(max_response_tokens=1), logits=torch.tensor([0.0, np.nan]), n=2)
