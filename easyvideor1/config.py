@@ -400,6 +400,9 @@ class TrainConfig:
             )
 
 
+TrackerName = Literal["tensorboard", "wandb", "trackio", "swanlab"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ParallelConfig:
     """How several processes (ranks) train together; without a launcher there is one, and none of this counts."""
@@ -445,11 +448,17 @@ class RunConfig:
     """AdamW and the learning rate."""
     train: TrainConfig
     """The steps of the run."""
+    trackers: tuple[TrackerName, ...] = ()
+    """Where metrics go beside metrics.jsonl; each takes its server, key and mode from its own settings."""
+    project: str = "easyvideor1"
+    """Name under which trackers file the run."""
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
     """How several processes train together."""
 
     def __post_init__(self) -> None:
-        check_text("", self, "out")
+        check_text("", self, "out", "project")
+        if len(set(self.trackers)) < len(self.trackers):
+            raise UsageError(f"trackers: one stands twice in {list(self.trackers)}; name each once")
         check_range("", self, low=0, names=("seed",))
 
 
@@ -468,6 +477,8 @@ class Settings:
     offline: OfflineConfig = field(default_factory=OfflineConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     train: TrainConfig | None = None
+    trackers: tuple[TrackerName, ...] = ()
+    project: str = "easyvideor1"
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
 
 

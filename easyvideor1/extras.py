@@ -16,6 +16,10 @@ EXTRAS = {
     "torchcodec": "torchcodec",
     "pyarrow": "tables",
     "openpyxl": "tables",
+    "tensorboard": "tensorboard",
+    "wandb": "wandb",
+    "trackio": "trackio",
+    "swanlab": "swanlab",
 }
 """Package -> the extra of this one that brings it."""
 

@@ -202,8 +202,8 @@ def attention_difference(device: str, dtype: torch.dtype) -> float:
     weight = torch.randn(num_tokens, 8, 64, generator=rng)
     results = []
     for kind, where in ((torch.float32, "cpu"), (dtype, device)):
-        leaves = [tensor.to(where, kind).requires_grad_() for tensor in heads]
-        out = pack_attention(*leaves, layout.to(where), scale=0.125)
+        query, key, value = leaves = [tensor.to(where, kind).requires_grad_() for tensor in heads]
+        out = pack_attention(query, key, value, layout.to(where), scale=0.125)
         (out.float() * weight.to(where)).sum().backward()
         results.append([out.detach(), *(leaf.grad for leaf in leaves)])
     worst = 0.0

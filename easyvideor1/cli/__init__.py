@@ -23,6 +23,7 @@ COMMANDS = {
     "config": "list every key of a recipe with its type, default, unit and meaning",
     "reward": "score responses, and try the grader on a data set",
     "eval": "evaluate a model on public video benchmarks; list, items, score, prepare, export, show, diff",
+    "ask": "ask a model one question about a video or an image",
     "export": "write the model of a checkpoint as a folder of its own",
     "report": "write the HTML report of a run",
     "data": "check, clean, convert and filter data files",

@@ -97,13 +97,19 @@ class Encoder:
         config = _read_json(folder / "config.json")
         if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.json")):
             raise UsageError(f"{folder}: no tokenizer.json")  # Transformers would make up an empty tokenizer
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        vision = vision_spec(config, _preprocessor(folder))
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        except Exception as error:  # its readers raise whatever an odd file leads to
+            raise UsageError(
+                f"{folder}: the tokenizer cannot be read: {type(error).__name__}: {error} (is the download complete?)"
+            ) from error
         if not tokenizer.chat_template and (folder / "chat_template.json").exists():
             tokenizer.chat_template = _read_json(folder / "chat_template.json")["chat_template"]
         generation = folder / "generation_config.json"
         stop_ids = _read_json(generation).get("eos_token_id") if generation.exists() else None
         stop_ids = [] if stop_ids is None else [stop_ids] if isinstance(stop_ids, int) else stop_ids
-        return cls(tokenizer, config, vision_spec(config, _preprocessor(folder)), stop_ids=stop_ids, system=system)
+        return cls(tokenizer, config, vision, stop_ids=stop_ids, system=system)
 
     def encode(
         self, sample: Sample, plans: Sequence[MediaPlan], text: str, *, system: str | None = None, prefix: str = ""
@@ -149,6 +155,20 @@ class Encoder:
             position_ids=positions(stream.runs),
             plans=tuple(plans),
         )
+
+    def as_read(self, prompt: Prompt) -> str:
+        """The tokens of a prompt as text: time stamps where they stand, vision tokens counted instead of repeated."""
+        edges = np.flatnonzero(np.diff(prompt.token_types)) + 1
+        pieces = []
+        for ids in np.split(prompt.input_ids, edges):
+            kind = next((kind for kind, pad_id in self._pad_ids.items() if len(ids) and ids[0] == pad_id), None)
+            text = self.tokenizer.decode(
+                ids[:1].tolist() if kind else ids.tolist(),
+                skip_special_tokens=False,
+                clean_up_tokenization_spaces=False,
+            )
+            pieces.append(f"[{len(ids)} x {text}]" if kind else str(text))
+        return "".join(pieces)
 
     def response_ids(self, text: str) -> tuple[int, ...]:
         """Ids of a response, the end of the turn included; control tokens written in the text stay text.

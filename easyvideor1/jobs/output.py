@@ -23,10 +23,11 @@ def passed_on() -> int:
 
 
 def _copy(reader: int) -> None:
-    left = MOST_BYTES
+    left, is_told = MOST_BYTES, False
     with open(reader, "rb", buffering=0) as pipe, contextlib.suppress(OSError):  # standard error may be gone
         while piece := pipe.read(PIECE_BYTES):
-            os.write(2, piece[: max(left, 0)])
-            if 0 < left < len(piece):
+            os.write(2, piece[:left])
+            if len(piece) > left and not is_told:
+                is_told = True
                 os.write(2, f"\n(a worker process has printed {MOST_BYTES >> 10} KiB; the rest is dropped)\n".encode())
-            left -= len(piece)
+            left = max(0, left - len(piece))

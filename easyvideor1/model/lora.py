@@ -88,6 +88,8 @@ def merge_adapters(model: Any) -> None:
             module.merge()
             parent, _, child = name.rpartition(".")
             setattr(model.get_submodule(parent), child, module.get_base_layer())
+    if hasattr(model, "peft_config"):  # peft's note that there are adapters
+        del model.peft_config
 
 
 def _language_targets(model: Any, config: LoraConfig) -> list[str]:

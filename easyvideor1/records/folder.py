@@ -8,6 +8,7 @@ import logging
 import os
 import platform
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -72,8 +73,10 @@ class RunFolder:
             UsageError: it holds something else, another process writes to it, or it cannot be written.
         """
         with ExitStack() as stack:
+            was_there = True
             try:
                 self._check_is_free()
+                was_there = self.path.exists()
                 self.path.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(held(self.lock, holder=_this_process()))
                 if not self.facts.exists():
@@ -84,6 +87,8 @@ class RunFolder:
                     "another `out`"
                 ) from None
             except OSError as error:
+                if not was_there:  # a folder that could not even say what it is
+                    shutil.rmtree(self.path, ignore_errors=True)
                 raise UsageError(f"{self.path}: cannot write the folder of the run: {reason(error)}") from None
             yield
 

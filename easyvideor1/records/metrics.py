@@ -7,22 +7,31 @@ those of a run that was never stopped, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from easyvideor1.records.jsonl import StepLines
+
+Track = Callable[[int, Mapping[str, float]], None]
+"""Takes the numbers of a step."""
 
 
 class MetricsLog:
     """The metrics file of a run: one JSON line per call, `{"step": 3, "reward/mean": 0.5, ...}`."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, track: Track = lambda step, values: None) -> None:
+        """
+        Args:
+            track: is told the same numbers, those that are not finite as they are.
+        """
         self._lines = StepLines(path)
+        self._track = track
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Append the numbers of one step; a number that is not finite is kept as null."""
         plain = {name: value if isinstance(value, int) else float(value) for name, value in values.items()}
         self._lines.append({"step": step, **plain})
+        self._track(step, plain)
 
     def truncate_after(self, step: int) -> None:
         """Forget the steps after `step`: call it once when a run goes on from a checkpoint."""

@@ -13,6 +13,9 @@ class Progress(Protocol):
     def phase(self, name: str) -> None:
         """Say what the run is doing now."""
 
+    def inside(self, what: str, done: int, total: int) -> None:
+        """Say how far the present part of a step is ("samples prepared", "sequences done")."""
+
     def step(self, step: int, values: Mapping[str, float], *, note: str = "") -> None:
         """Show the metrics of a finished step; `note` is a line of its own (the slowest item)."""
 

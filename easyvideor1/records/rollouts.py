@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from PIL import Image
 
 from easyvideor1.records.jsonl import StepLines
 from easyvideor1.records.responses import response_fields, sample_fields
-from easyvideor1.types import Clip, Group, Sample, Score
+from easyvideor1.types import Clip, Group, Prompt, Sample, Score
 
 STRIP_FRAMES = 8
 STRIP_HEIGHT_PX = 112
@@ -24,8 +24,12 @@ log = logging.getLogger(__name__)
 class RolloutLog:
     """Readable rollouts in a folder: `rollouts.jsonl`, and `strips/` with a few frames of what the model saw."""
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: str | Path, *, read: Callable[[Prompt], str] = lambda prompt: prompt.text) -> None:
+        """
+        Args:
+            read: a prompt as the model reads it.
+        """
+        self.folder, self._read = Path(folder), read
         (self.folder / "strips").mkdir(parents=True, exist_ok=True)
         self._lines = StepLines(self.folder / "rollouts.jsonl")
 
@@ -40,19 +44,29 @@ class RolloutLog:
         sample = group.prompt.sample
         strips = [self._strip(step, sample, index, clip) for index, clip in enumerate(clips)]
         rewards = [score.value for score in group.scores if score.is_scored]
+        responses = [
+            {
+                "made_by": rollout.source,
+                "stop_reason": str(rollout.stop_reason),
+                "response": rollout.text,
+                "value": score.value if score.is_scored else None,
+            }
+            for rollout, score in zip(group.rollouts, group.scores, strict=True)
+        ]
         for index in _best_and_worst(group.scores):
             advantage = group.advantages[index] if group.advantages else None
             self._lines.append(
                 {
                     "step": step,
                     **sample_fields(sample),
-                    "prompt": group.prompt.text,
+                    "prompt": self._read(group.prompt),
                     "rollout": index,
                     "made_by": group.rollouts[index].source,
                     "stop_reason": str(group.rollouts[index].stop_reason),
                     **response_fields(group.rollouts[index].text, group.scores[index]),
                     "advantage": advantage,
                     "group_rewards": rewards,
+                    "group": responses,
                     "strips": [strip for strip in strips if strip],
                 }
             )

@@ -20,6 +20,7 @@ import yaml
 from markupsafe import Markup
 
 from easyvideor1.errors import DataError, UsageError
+from easyvideor1.records.choice import Choice, choose
 from easyvideor1.records.drafts import cannot_write
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.jsonl import read_objects
@@ -123,6 +124,21 @@ MAIN_CHARTS = (
         names={"rollout/response_tokens_mean": "tokens"},
     ),
     Lines(
+        title="Entropy",
+        note="of the policy's next token, mean in nats",
+        names={"loss/entropy": "entropy"},
+    ),
+    Lines(
+        title="Gradient",
+        note="norm before it is clipped",
+        names={"update/grad_norm": "norm"},
+    ),
+    Lines(
+        title="Learning rate",
+        note="of each step",
+        names={"update/learning_rate": "learning rate"},
+    ),
+    Lines(
         title="Distance from the sampler",
         note="of the actor's log-probability of a sampled token from the engine's, in nats; 0 where they agree",
         names={
@@ -180,7 +196,11 @@ def _render(
 ) -> str:
     found = series(metrics)
     times = mean_times(found)
-    charts, shown = _main_charts(found, validation)
+    zeros = sorted(name for name, line in found.items() if not any(value for _, value in line))
+    exported = exported_step(folder)
+    charts, shown = _main_charts(
+        {name: line for name, line in found.items() if name not in zeros}, validation, exported=exported
+    )
     boards = {
         name: scoreboard(validation, is_greedy=is_greedy) for name, is_greedy in (("greedy", True), ("sampled", False))
     }
@@ -204,7 +224,9 @@ def _render(
         before_after=plots.before_after,
         reward=_ends(found.get("reward/mean", [])),
         charts=charts,
-        other_charts=_other_charts(found, shown),
+        other_charts=_other_charts(found, shown | set(zeros)),
+        zeros=[name for name in zeros if not name.startswith(("time/", "validation/"))],
+        exported=exported,
         times=times,
         time_chart=_time_chart(found),
         time_verdict=time_verdict(times),
@@ -226,12 +248,27 @@ def _render(
     )
 
 
-def _main_charts(found: Mapping[str, Series], validation: Sequence[Record]) -> tuple[list[Chart], set[str]]:
+def exported_step(folder: RunFolder) -> Choice | None:
+    """The checkpoint that `export` takes; None where the run has none."""
+    try:
+        return choose(folder.path)
+    except UsageError:  # none, or one that cannot be read: `export` says which
+        return None
+
+
+def _main_charts(
+    found: Mapping[str, Series], validation: Sequence[Record], *, exported: Choice | None = None
+) -> tuple[list[Chart], set[str]]:
     """The charts everybody wants, as far as the run measured them, and the names of the metrics they show."""
     charts, shown = [], set()
     checks = validation_series(validation)
     if any(len(line) > 2 for line in checks.values()):
-        svg = plots.line_chart(checks, title="validation accuracy over the steps", unit_interval=True)
+        svg = plots.line_chart(
+            checks,
+            title="validation accuracy over the steps",
+            unit_interval=True,
+            mark=None if exported is None else (exported.step, "what export takes"),
+        )
         charts.append(Chart(title="Validation accuracy", note="held-out questions", svg=svg, labels=tuple(checks)))
     for spec in MAIN_CHARTS:
         labels = dict(spec.names)

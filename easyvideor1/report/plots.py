@@ -55,13 +55,16 @@ class _Axes:
         return "".join(parts)
 
 
-def line_chart(lines: Mapping[str, Series], *, title: str, unit_interval: bool = False) -> Markup:
+def line_chart(
+    lines: Mapping[str, Series], *, title: str, unit_interval: bool = False, mark: tuple[int, str] | None = None
+) -> Markup:
     """Lines over the steps: each value faint, its running mean strong.
 
     Args:
         lines: label -> (step, value) pairs, at least one pair in all.
         title: what is shown, for readers who do not see the picture.
         unit_interval: the values are shares; the axis then is 0 to 1.
+        mark: a step to mark, and what for.
     """
     lines = {label: _thin(found) for label, found in lines.items() if found}
     points = [point for found in lines.values() for point in found]
@@ -69,6 +72,13 @@ def line_chart(lines: Mapping[str, Series], *, title: str, unit_interval: bool =
     steps = (min(step for step, _ in points), max(step for step, _ in points))
     axes = _Axes(steps=steps, values=(0.0, 1.0) if unit_interval else _padded(min(values), max(values)))
     parts = [axes.frame()]
+    if mark is not None and steps[0] <= mark[0] <= steps[1]:
+        x = axes.x(mark[0])
+        words = escape(f"step {mark[0]}: {mark[1]}")
+        parts.append(
+            f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"><title>{words}</title>'
+            "</line>"
+        )
     for index, found in enumerate(lines.values()):
         smooth = running_mean([value for _, value in found])
         strong = [(step, value) for (step, _), value in zip(found, smooth, strict=True)]
@@ -132,18 +142,27 @@ def before_after(first: Estimate, last: Estimate) -> Markup:
 
 
 def running_mean(values: Sequence[float]) -> list[float]:
-    """Centred mean over about a tenth of the values; short series stay as they are.
+    """Mean over about a tenth of the values around each; short series stay as they are.
+
+    At both ends, where the values around are those on one side, it is the height of the straight line through them
+    (least squares): smoothed too, and not dragged inwards.
 
     >>> running_mean([0.0, 1.0])
     [0.0, 1.0]
     """
     reach = len(values) // 20
+    if not reach:
+        return list(values)
     means = []
     for index in range(len(values)):
-        # The window shrinks at both ends alike, so that it stays centred and the ends are not dragged inwards.
-        side = min(reach, index, len(values) - 1 - index)
-        window = values[index - side : index + side + 1]
-        means.append(math.fsum(window) / len(window))
+        start = min(max(0, index - reach), len(values) - 2 * reach - 1)
+        window = values[start : start + 2 * reach + 1]
+        mean = math.fsum(window) / len(window)
+        # Places in the window count from its middle, so that the line is mean + slope * place.
+        places = range(-reach, reach + 1)
+        slope = math.fsum(place * value for place, value in zip(places, window, strict=True))
+        slope /= math.fsum(place * place for place in places)
+        means.append(mean + slope * (index - start - reach))
     return means
 
 

@@ -24,6 +24,9 @@ PART_COLOURS = dict(
     zip(PARTS, ("cyan", "blue", "magenta", "yellow", "green", "red", "bright_blue", "white", "grey50"), strict=True)
 )
 STEPS_FOR_ETA = 20
+INSIDE_LINE_S = 30.0
+"""A log file gets a line of what goes on inside a step this often at most."""
+INSIDE_REDRAW_S = 0.2
 log = logging.getLogger(__name__)
 
 
@@ -94,12 +97,19 @@ class LineProgress:
     def __init__(self, *, title: str, pace: Pace, console: Console) -> None:
         self._pace, self._console, self._title = pace, console, title
         self._guard = _Guard()
+        self._told = time.monotonic()
 
     def phase(self, name: str) -> None:
         pass
 
+    def inside(self, what: str, done: int, total: int) -> None:
+        if time.monotonic() - self._told >= INSIDE_LINE_S:
+            self._told = time.monotonic()
+            self._guard(lambda: self._print(f"step {self._pace.done_steps + 1}: {done} of {total} {what}"))
+
     def step(self, step: int, values: Mapping[str, float], *, note: str = "") -> None:
         self._pace.finish(step)
+        self._told = time.monotonic()
         self._guard(lambda: self._print(step_line(self._pace, values, note=note)))
 
     def _print(self, line: str) -> None:
@@ -121,15 +131,21 @@ class LiveProgress:
 
     def __init__(self, *, title: str, pace: Pace, console: Console) -> None:
         self._title, self._pace = title, pace
-        self._phase, self._note = "starting", ""
+        self._phase, self._inside, self._note = "starting", "", ""
+        self._redrawn = 0.0
         self._values: dict[str, float] = {}
         self._history: dict[str, list[float]] = {}
         self._guard = _Guard()
         self._live = Live(self._panel(), console=console, auto_refresh=False)
 
     def phase(self, name: str) -> None:
-        self._phase = name
+        self._phase, self._inside = name, ""
         self._guard(self._redraw)
+
+    def inside(self, what: str, done: int, total: int) -> None:
+        self._inside = f", {done} of {total} {what}"
+        if time.monotonic() - self._redrawn >= INSIDE_REDRAW_S:
+            self._guard(self._redraw)
 
     def step(self, step: int, values: Mapping[str, float], *, note: str = "") -> None:
         self._pace.finish(step)
@@ -154,6 +170,7 @@ class LiveProgress:
         self._guard(self._live.stop)
 
     def _redraw(self) -> None:
+        self._redrawn = time.monotonic()
         self._live.update(self._panel(), refresh=True)
 
     def _panel(self) -> Panel:
@@ -165,7 +182,7 @@ class LiveProgress:
         head.add_row(
             Text(f"step {pace.done_steps}/{pace.total_steps}", style="bold"),
             ProgressBar(total=1.0, completed=share),
-            Text(f"{clock(pace.elapsed_s)} gone, {_eta(pace)}   now: {self._phase}"),
+            Text(f"{clock(pace.elapsed_s)} gone, {_eta(pace)}   now: {self._phase}{self._inside}"),
         )
         lines: list[RenderableType] = [head, *self._rows()]
         if self._note:

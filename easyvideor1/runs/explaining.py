@@ -45,7 +45,7 @@ def explain(sample: Sample, settings: Settings, out: Path) -> dict[str, Any]:
     """
     cache = settings.cache or CacheConfig(dir=str(out), mode="realtime_only")
     look = Look(specs=media_specs(settings.data), vision=model_vision(settings.model), cache=cache)
-    seen = _seen(sample, look, deadline_s=cache.deadline_s)
+    seen = seen_media(sample, look, deadline_s=cache.deadline_s)
     found = _prompt(sample, [plan for plan, _ in seen], settings)
     found["media"] = [
         _describe(plan, clip) | {"sheet": f"media-{number}.png"} for number, (plan, clip) in enumerate(seen)
@@ -73,8 +73,12 @@ def find_sample(sources: Sequence[SourceConfig], sample_id: str) -> Sample:
     return samples[sample_id]
 
 
-def _seen(sample: Sample, look: Look, *, deadline_s: float) -> list[tuple[MediaPlan, Clip]]:
-    """The media of a sample, looked at in a process that may hang or die."""
+def seen_media(sample: Sample, look: Look, *, deadline_s: float) -> list[tuple[MediaPlan, Clip]]:
+    """The media of a sample, looked at in a process that may hang or die.
+
+    Raises:
+        DataError: a medium cannot be read, or takes too long.
+    """
     seen = []
     with Pool(look, workers=1, deadline_s=deadline_s) as pool:
         for media in sample.media:

@@ -39,6 +39,7 @@ def need_extras(config: RunConfig) -> None:
         "zstandard": ("cache.codec=zstd", config.cache.codec == "zstd"),
         "torchcodec": ("data.video.backend=torchcodec", config.data.video.backend == "torchcodec"),
     }
+    wanted |= {name: (f"trackers: [{name}]", True) for name in config.trackers}
     for package, (key, is_wanted) in wanted.items():
         if is_wanted:
             need(package, for_what=key)

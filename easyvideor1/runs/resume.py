@@ -13,6 +13,8 @@ from easyvideor1.errors import UsageError
 
 FREE = (
     r"out",
+    # Who is told.
+    r"trackers|project",
     # Where things lie, and how much room and time they may take.
     r"cache\.(dir|mode|max_bytes|deadline_s)",
     r"data\.(train|validation)\[\d+\]\.media_root",

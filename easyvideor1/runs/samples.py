@@ -13,6 +13,7 @@ from easyvideor1.data.media_check import PlanMedium, Seen, facts_of
 from easyvideor1.data.samples import Samples
 from easyvideor1.errors import DataError
 from easyvideor1.jobs.worker import usable_cores
+from easyvideor1.problem_types import canonical
 from easyvideor1.runs.media import media_specs
 from easyvideor1.runs.parts import Parts
 from easyvideor1.runs.steps import length_check, length_limit, memory_of, row_check, shown_progress, try_judge
@@ -36,6 +37,8 @@ def load_samples(
         DataError: see `on_bad`; no sample is left; or validation shares questions or media with training, where the
             configuration does not allow it.
     """
+    if config.reward.judge is not None:  # before every file is planned
+        try_judge(parts.rewards, config.reward, map(canonical, config.reward.judge.problem_types))
     limit = length_limit(config.data, config.rollout, config.train)
     training = _checked(config.data.train, config, parts, limit=limit, on_bad=on_bad)
     samples = _usable(training, on_bad=on_bad)

@@ -3,6 +3,7 @@ checkpoints."""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -91,6 +92,30 @@ def require_whole(checkpoint: Path) -> None:
     fault = manifest.fault_of(checkpoint)
     if fault is not None:
         raise RunError(f"{checkpoint}: this checkpoint is damaged: {fault}; name another one of {checkpoint.parent}")
+
+
+def check_same_start(path: str, note: Path) -> None:
+    """Make sure that a run that goes on stands on the checkpoint it began with, where that is one of another run.
+
+    Args:
+        note: file that says which one it was; written at the first start.
+
+    Raises:
+        UsageError: another checkpoint stands for that run by now.
+    """
+    trained = trained_model(path)
+    if trained is None:
+        return
+    now = {"checkpoint": str(trained.checkpoint.resolve()), "step": trained.step}
+    if not note.exists():
+        note.write_text(json.dumps(now) + "\n", encoding="utf-8")
+        return
+    before = json.loads(note.read_text(encoding="utf-8"))
+    if before != now:
+        raise UsageError(
+            f"model.path={path}: this run began with step {before['step']} ({before['checkpoint']}), and by now step "
+            f"{now['step']} stands for it; begin a new run (another `out`) from a model that `easyvideor1 export` wrote"
+        )
 
 
 def began_with(trained: Choice) -> ModelConfig:

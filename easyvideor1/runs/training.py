@@ -15,22 +15,26 @@ from rich.console import Console
 from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.fit import fitting_algorithm
 from easyvideor1.config import RunConfig
+from easyvideor1.config_tree import to_tree
 from easyvideor1.data.check import CheckedData
 from easyvideor1.errors import DataError, EasyVideoError, Ended, RunError
 from easyvideor1.evals.validation import validate
 from easyvideor1.records.drafts import REMEDIES, cannot_write
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.log import logged_to
+from easyvideor1.records.trackers import Trackers, tracked
 from easyvideor1.records.watchdog import Watchdog
 from easyvideor1.report.page import write_report
 from easyvideor1.report.terminal import open_progress
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.runs.ending import Ending, gentle_end
+from easyvideor1.runs.looks import look_at_places
 from easyvideor1.runs.models import load_models
 from easyvideor1.runs.parts import Parts, need_extras, opened
 from easyvideor1.runs.resume import check_same_run
 from easyvideor1.runs.same_data import DataPrints
 from easyvideor1.runs.samples import load_samples
+from easyvideor1.runs.starting_model import check_same_start
 from easyvideor1.runs.trajectories import load_trajectories
 from easyvideor1.seeds import mix_seed
 from easyvideor1.training import checkpoint, shelf
@@ -84,8 +88,16 @@ def train(config: RunConfig) -> TrainedRun:
         with ranks.agree("configuration"):
             if shelf.list_checkpoints(folder.checkpoints):
                 check_same_run(config, before=folder.config)
+        trackers = Trackers()
+        with ranks.agree("places"):
+            if ranks.is_first:
+                look_at_places(config)
+                told = tracked(config.trackers, folder=folder.path, project=config.project, config=to_tree(config))
+                trackers = stack.enter_context(told)
         with opened(config) as parts:
-            state = _train(config, folder, algorithm=algorithm, parts=parts, ranks=ranks, ending=ending)
+            state = _train(
+                config, folder, algorithm=algorithm, parts=parts, ranks=ranks, ending=ending, trackers=trackers
+            )
     best = state.best_accuracy_frac
     return TrainedRun(
         out=folder.path,
@@ -96,12 +108,20 @@ def train(config: RunConfig) -> TrainedRun:
 
 
 def _train(
-    config: RunConfig, folder: RunFolder, *, algorithm: Algorithm, parts: Parts, ranks: Ranks, ending: Ending
+    config: RunConfig,
+    folder: RunFolder,
+    *,
+    algorithm: Algorithm,
+    parts: Parts,
+    ranks: Ranks,
+    ending: Ending,
+    trackers: Trackers,
 ) -> RunState:
     samples, questions = _samples(config, folder, parts, ranks)
     found: Path | None = None
     with ranks.agree("start"):
         if ranks.is_first:
+            check_same_start(config.model.path, folder.path / "start.json")
             found = shelf.newest_whole(folder.checkpoints)
             folder.write_start(config)
     found = ranks.gather(found, of="checkpoint to go on from")[0]
@@ -149,6 +169,8 @@ def _train(
                 is_asked_to_end=ending.is_asked,
                 beat=watchdog.beat,
                 before_scoring=parts.rewards.renew_budget,
+                track=trackers.log,
+                read=parts.encoder.as_read,
             )
             ending.is_stepping = True
             state = trainer.run()

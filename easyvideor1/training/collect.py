@@ -29,6 +29,8 @@ from easyvideor1.training.costs import Share, prompt_cost
 from easyvideor1.types import Example, Group, Prompt, Rollout, Sample, Score, Scorer, StopReason
 
 EXAMPLES_IN_ERRORS = 3
+Tell = Callable[[str, int, int], None]
+"""Takes what is counted, how many are done, and of how many."""
 SHOWN_IDS = 20
 Item = TypeVar("Item")
 
@@ -105,10 +107,12 @@ class Collector:
         watch: Stopwatch,
         note_bad: Callable[[DataError], None],
         share: Share,
+        tell: Tell = lambda what, done, total: None,
         beat: Callable[[str], object] = lambda doing: None,
     ) -> None:
         """
         Args:
+            tell: is told how far a step is.
             samples: the training samples, all checked.
             offline: trajectories to put into groups; needed where `offline.enable` is set.
             note_bad: called with every sample that was skipped, on every rank.
@@ -123,6 +127,7 @@ class Collector:
         self._strata = strata(samples, config.data)
         self._engine, self._score, self._algorithm = engine, score, algorithm
         self._offline, self._watch, self._note_bad = offline, watch, note_bad
+        self._tell = tell
         self._costs, self._ranks = share.costs, share.ranks
         self._n = config.rollout.n if algorithm.needs_policy_rollouts else 1
         self._num_tokens, self._beat = 0, beat
@@ -204,15 +209,23 @@ class Collector:
         Every rank makes a part of the prompts; they are dealt by their cost, and each rank reads the media of its own.
         """
         with self._ranks.agree("prompts"):
-            own = {place: self._prompt(samples[place]) for place in self._ranks.share(list(samples))}
+            own = {}
+            for place in (places := self._ranks.share(list(samples))):
+                own[place] = self._prompt(samples[place])
+                self._tell("prompts made", len(own), len(places))
         prompts = _joined(self._ranks.gather(own, of="prompts"))
         found: dict[int, Usable | DataError] = self._dealt({place: prompts[place] for place in samples})
         with self._ranks.agree("media"):
-            errors = {
-                place: error
+            errors = {}
+            read = [
+                (place, item)
                 for place, item in found.items()
-                if isinstance(item, Usable) and item.rank == self._ranks.rank and (error := _unreadable(item))
-            }
+                if isinstance(item, Usable) and item.rank == self._ranks.rank
+            ]
+            for number, (place, item) in enumerate(read, start=1):
+                if error := _unreadable(item):
+                    errors[place] = error
+                self._tell("samples prepared", number, len(read))
         return found | _joined(self._ranks.gather(errors, of="media"))
 
     def _prompt(self, sample: Sample) -> Prompt | DataError:
@@ -278,11 +291,13 @@ class Collector:
                 wanted[place, True] = Request(example=item.example, sampling=self._greedy_sampling(), seed=seed)
         found: dict[tuple[int, bool], Scored] = {}
         keys = list(wanted)
+        num_sequences = sum(request.sampling.n for request in wanted.values())
         self._tell_waiting(wanted, usable, step)
         for request, scored in ask(wanted.values(), engine=self._engine, score=self._score, timed=self._watch.part):
             place, _ = keys[request]
             _check_version(scored.rollouts, version, sample_id=usable[place].prompt.sample.id)
             found[keys[request]] = scored
+            self._tell("sequences done", sum(len(item.rollouts) for item in found.values()), num_sequences)
             self._tell_waiting(wanted.keys() - found.keys(), usable, step)
         self._num_tokens += sum(len(rollout.token_ids) for item in found.values() for rollout in item.rollouts)
         empty = Scored(rollouts=(), scores=())

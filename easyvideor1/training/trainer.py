@@ -15,7 +15,7 @@ from easyvideor1.errors import DataError
 from easyvideor1.model.weights import checkpoint_tensors, full_tensors
 from easyvideor1.records.choice import greedy_accuracies
 from easyvideor1.records.folder import RunFolder
-from easyvideor1.records.metrics import MetricsLog
+from easyvideor1.records.metrics import MetricsLog, Track
 from easyvideor1.records.progress import Progress
 from easyvideor1.records.responses import ValidationLog
 from easyvideor1.records.rollouts import RolloutLog
@@ -40,7 +40,7 @@ from easyvideor1.training.pack import PackForm
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.shared_prefix import pack_form
 from easyvideor1.training.stopping import watch_trend
-from easyvideor1.types import Group, Sample, ScoredResponse, Scorer
+from easyvideor1.types import Group, Prompt, Sample, ScoredResponse, Scorer
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +69,8 @@ class Trainer:
         evaluate: Evaluate | None,
         progress: Progress,
         offline: OfflineTrajectories | None = None,
+        track: Track = lambda step, values: None,
+        read: Callable[[Prompt], str] = lambda prompt: prompt.text,
         resume_from: Path | None = None,
         is_asked_to_end: Callable[[], bool] = lambda: False,
         beat: Callable[[str], object] = lambda doing: None,
@@ -80,6 +82,8 @@ class Trainer:
             policy: with the weights of `resume_from`.
             evaluate: None: no validation.
             offline: trajectories to put into the groups.
+            track: is told all metrics.
+            read: a prompt as the model reads it, for people.
             resume_from: checkpoint to go on from, checked; None: the run begins.
             is_asked_to_end: asked after every step; True: the run is saved and ended.
             beat: called after every piece of work, with the name of the next one.
@@ -101,9 +105,9 @@ class Trainer:
         self._is_asked_to_end, self._beat, self._before_scoring = is_asked_to_end, beat, before_scoring
         self._is_ending = False
         if self._ranks.is_first:
-            self._metrics = MetricsLog(self._folder.metrics)
+            self._metrics = MetricsLog(self._folder.metrics, track=track)
             self._validation = ValidationLog(self._folder.validation)
-            self._rollouts = RolloutLog(self._folder.rollouts)
+            self._rollouts = RolloutLog(self._folder.rollouts, read=read)
         self._watch = Stopwatch()
         self._collector = Collector(
             config,
@@ -116,6 +120,7 @@ class Trainer:
             watch=self._watch,
             note_bad=self._note_bad,
             share=policy.share,
+            tell=progress.inside,
             beat=beat,
         )
         if config.train.shared_prefix and self._pack_form != "shared":

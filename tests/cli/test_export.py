@@ -18,7 +18,7 @@ from easyvideor1.model.load import load_model
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.metrics import MetricsLog
 from easyvideor1.runs import starting_model
-from easyvideor1.runs.starting_model import model_files
+from easyvideor1.runs.starting_model import check_same_start, model_files
 from easyvideor1.training import shelf
 from easyvideor1.training.checkpoint import RunState, Saver
 from easyvideor1.training.masters import MasterWeights
@@ -174,6 +174,18 @@ def test_a_run_and_a_checkpoint_are_models_too(make_run, overrides, tmp_path):
     again = starting_model.load_model(ModelConfig(path=str(run), lora=LoraConfig(rank=4)))
     with torch.no_grad():
         torch.testing.assert_close(again.eval()(ids).logits, model.eval()(ids).logits, rtol=1e-5, atol=1e-5)
+
+
+def test_a_run_that_goes_on_stands_on_the_checkpoint_it_began_with(make_run, tmp_path):
+    run, model = make_run()
+    note = tmp_path / "start.json"
+    check_same_start(str(tmp_path / "base"), note)
+    assert not note.exists()
+    for _ in range(2):
+        check_same_start(str(run), note)
+    save_checkpoint(run, model, step=9)
+    with pytest.raises(UsageError, match=r"began with step 7 .* step 9 stands for it; begin a new run"):
+        check_same_start(str(run), note)
 
 
 @pytest.mark.parametrize(

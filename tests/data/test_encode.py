@@ -105,6 +105,9 @@ def test_a_video_shows_the_time_of_each_temporal_patch(encoder):
     pads = "<|vision_start|><|video_pad|><|video_pad|><|vision_end|>"
     assert f"<|vision_start|><0.6 seconds>{pads}<7.0 seconds>{pads}<|vision_end|>How many?" in shown
     assert "<|vision_start|><|video_pad|><|vision_end|>How many?" in prompt.text
+    counted = "<|vision_start|>[2 x <|video_pad|>]<|vision_end|>"
+    as_read = encoder.as_read(prompt)
+    assert f"<|vision_start|><0.6 seconds>{counted}<7.0 seconds>{counted}<|vision_end|>How many?" in as_read
 
 
 def test_positions_of_a_small_prompt_by_hand(encoder):

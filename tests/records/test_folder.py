@@ -49,6 +49,21 @@ def test_a_file_in_the_place_of_the_folder_is_named(tmp_path):
         claim(tmp_path / "run")
 
 
+@pytest.mark.parametrize("was_there", [True, False])
+def test_a_disk_that_is_full_at_once_leaves_no_half_made_folder(tmp_path, monkeypatch, was_there):
+    folder = tmp_path / "run"
+    if was_there:
+        folder.mkdir()
+
+    def fail(path, *args, **options):
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_text", fail)
+    with pytest.raises(UsageError, match=r"No space left on device \(make room there, or choose another place\)"):
+        claim(folder)
+    assert folder.exists() == was_there
+
+
 HOLDER = """
 import sys
 from easyvideor1.records.folder import RunFolder

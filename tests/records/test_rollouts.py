@@ -19,6 +19,11 @@ def test_best_and_worst_rollout_of_a_group_are_kept_with_their_frames(tmp_path):
     assert best["parsed"] == "B"
     assert best["parts"] == {"accuracy": 1.0, "format": 1.0}
     assert best["group_rewards"] == [0.0, 1.0, 0.5]
+    assert [(member["value"], member["response"][-11:-8]) for member in best["group"]] == [
+        (0.0, ">A<"),
+        (1.0, ">B<"),
+        (0.5, ">B<"),
+    ]
     (strip,) = best["strips"]
     assert (strip["frames"], strip["times_s"][0], strip["times_s"][-1]) == (12, 0.0, 5.5)
     with Image.open(tmp_path / strip["file"]) as image:

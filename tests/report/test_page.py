@@ -83,7 +83,14 @@ def test_the_page_says_what_ran_and_how_it_went(run, page):
         assert words in page.text
     assert "Rollout takes 5" in page.text
     assert "tokens_per_pack: 16384" in page.text
-    for title in ("Reward", "Accuracy by problem type", "Response length", "Distance from the sampler"):
+    for title in (
+        "Reward",
+        "Accuracy by problem type",
+        "Response length",
+        "Distance from the sampler",
+        "Entropy",
+        "Gradient",
+    ):
         assert title in page.text
 
 
@@ -115,7 +122,7 @@ def test_a_run_that_ended_early_says_why_until_it_goes_on(tmp_path):
 
 def test_a_metric_that_no_main_chart_shows_has_a_chart_of_its_own(run, page):
     charts = [attrs["aria-label"] for tag, attrs in page.tags if tag == "svg"]
-    for name in ("update/grad_norm", "loss/entropy", "loss/policy", "rollout/tokens_per_s", "time/step_s"):
+    for name in ("loss/policy", "rollout/tokens_per_s", "time/step_s"):
         assert charts.count(f"{name} over the steps") == 1
     assert "reward/mean over the steps" not in charts
 
@@ -127,6 +134,38 @@ def test_twenty_rollouts_are_shown_with_their_frames(page):
     assert {card["data-type"] for card in cards} == set(TYPES)
     assert {card["data-result"] for card in cards} == {"right", "wrong"}
     assert all(image.startswith("data:image/jpeg;base64,/9j/") for image in images)
+
+
+def test_all_responses_of_a_group_can_be_read(page):
+    assert page.texts.count("all 8 responses of the group") == 20
+
+
+def test_what_is_always_zero_is_named_and_has_no_chart(tmp_path):
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    for step in (1, 2):
+        log.log(step, {"reward/mean": 0.5, "loss/kl_ref": 0.0, "rollout/aborted": 0.0, "loss/policy": 0.1})
+    text = Page(write_report(tmp_path).read_text())
+    assert "Always 0: loss/kl_ref, rollout/aborted." in text.text
+    assert "KL from the reference" not in text.text
+    assert [attrs["aria-label"] for tag, attrs in text.tags if tag == "svg"] == [
+        "Reward over the steps",
+        "loss/policy over the steps",
+    ]
+
+
+def test_the_step_that_export_takes_is_marked(tmp_path):
+    run = made_run(tmp_path, steps=3, questions=4)
+    assert "Exported step" not in write_report(tmp_path).read_text()
+    for name, step in (("step-000003", 3), ("best", 0)):
+        (run.checkpoints / name).mkdir(parents=True)
+        (run.checkpoints / name / "state.json").write_text(json.dumps({"step": step}))
+    run.validation.unlink()
+    validation = ValidationLog(run.validation)
+    for step in range(3):
+        validation.log(step, made_answer("A", made_score(0.0)))
+    page = Page(write_report(tmp_path).read_text())
+    assert "the start of the run: no later validation was as good; give --step last for step 3" in page.text
+    assert "step 0: what export takes" in page.text
 
 
 def test_the_page_needs_nothing_from_outside(run, page):

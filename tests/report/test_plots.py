@@ -75,6 +75,9 @@ def test_running_mean_keeps_a_straight_line_and_short_series():
     assert running_mean(line) == pytest.approx(line)
     assert running_mean([3.0, 1.0, 2.0]) == [3.0, 1.0, 2.0]
     assert running_mean([0.0, 1.0] * 30)[30] == pytest.approx(4 / 7)  # three on each side: 1 0 1 0 1 0 1
+    # The last seven 1 0 1 0 1 0 1 have the mean 4/7 and no slope.
+    assert running_mean([0.0, 1.0] * 30)[-1] == pytest.approx(4 / 7)
+    assert running_mean([0.0] * 59 + [1.0])[-1] == pytest.approx(1 / 7 + 3 * 3 / 28)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (0, 0), (-3, 7), (0.41, 0.43), (0, 12345), (5, 5), (-1e-9, 1e-9)])

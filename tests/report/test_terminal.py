@@ -55,6 +55,24 @@ def test_the_end_is_guessed_from_the_last_steps():
     assert pace.elapsed_s == 108.0
 
 
+def test_what_goes_on_inside_a_step_is_shown(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("easyvideor1.report.terminal.time.monotonic", lambda: now[0])
+    stream = io.StringIO()
+    lines = open_progress(title="demo", total_steps=2, console=Console(file=stream, width=40))
+    for second, done in ((1.0, 1), (31.0, 2), (32.0, 3), (62.0, 4)):
+        now[0] = second
+        lines.inside("samples prepared", done, 8)
+    assert stream.getvalue().splitlines() == ["step 1: 2 of 8 samples prepared", "step 1: 4 of 8 samples prepared"]
+    stream = io.StringIO()
+    live = open_progress(title="demo", total_steps=2, console=terminal(stream))
+    with live:
+        live.phase("rollout")
+        now[0] += 1
+        live.inside("sequences done", 5, 32)
+        assert "5 of 32 sequences done" in stream.getvalue()
+
+
 def test_a_pipe_gets_one_plain_line_per_step():
     stream = io.StringIO()
     progress = open_progress(title="demo", total_steps=2, console=Console(file=stream, width=40))

@@ -183,7 +183,7 @@ def test_an_honest_answer_that_is_slow_gets_the_time_that_is_left(monkeypatch):
     assert not pool.cut
 
 
-def test_what_fails_here_is_judged_in_a_worker_and_logged(monkeypatch, caplog):
+def test_what_fails_here_is_scored_in_a_worker_and_logged(monkeypatch, caplog):
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
@@ -191,7 +191,7 @@ def test_what_fails_here_is_judged_in_a_worker_and_logged(monkeypatch, caplog):
     with RewardPool(workers=1) as pool:
         scores = pool.score([(sample("numerical", "3"), "<answer>3</answer>")])
     assert scores[0].parts["accuracy"] == 1
-    assert "numerical-1: judging failed" in caplog.text
+    assert "numerical-1: scoring failed" in caplog.text
 
 
 def test_an_answer_that_our_code_fails_on_is_wrong_and_counted_and_not_unscored(monkeypatch):

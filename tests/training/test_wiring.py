@@ -25,7 +25,7 @@ from support.values import present
 from easyvideor1.report.read import comparable, read_metrics
 from easyvideor1.rollout.engine import Sampling
 from easyvideor1.rollout.offline import OfflineTrajectories
-from easyvideor1.types import Score
+from easyvideor1.types import Example, Prompt, Score
 
 
 def test_the_first_step_trains_at_the_first_rate_of_the_schedule(tmp_path):
@@ -116,9 +116,15 @@ def test_the_optimizer_is_the_adamw_of_the_recipe_and_norms_and_biases_do_not_de
     assert seen == {True, False}
 
 
+def first_example(trainer) -> Example:
+    prompt = trainer._collector._prompt(trainer._collector._samples[0])
+    assert isinstance(prompt, Prompt)
+    return trainer._collector._example(prompt)
+
+
 def test_the_batches_of_a_rollout_draw_from_seeds_of_their_own(tmp_path):
     trainer = made_trainer(made_config(tmp_path))
-    example = trainer._collector._example(trainer._collector._prompt(trainer._collector._samples[0]))
+    example = first_example(trainer)
     prompt = example.prompt
     twins = [
         replace(example, prompt=replace(prompt, sample=replace(prompt.sample, id=name))) for name in ("a", "b", "c")
@@ -131,7 +137,7 @@ def test_the_batches_of_a_rollout_draw_from_seeds_of_their_own(tmp_path):
 
 def test_the_whole_vocabulary_is_sampled_from(tmp_path):
     trainer = made_trainer(made_config(tmp_path))
-    example = trainer._collector._example(trainer._collector._prompt(trainer._collector._samples[0]))
+    example = first_example(trainer)
     [group] = answered(
         trainer._engine, requests([example], Sampling(n=300, temperature=20.0, max_response_tokens=1), seed=1)
     )
