@@ -14,6 +14,7 @@ EXTRAS = {
     "zstandard": "zstd",
     "ray": "ray",
     "torchcodec": "torchcodec",
+    "vllm": "vllm",
     "pyarrow": "tables",
     "openpyxl": "tables",
     "tensorboard": "tensorboard",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from easyvideor1.config import RunConfig
 from easyvideor1.errors import UsageError
-from easyvideor1.rollout.hf import HFEngine
+from easyvideor1.runs.engines import engine_alone
 from easyvideor1.runs.parts import need_extras, opened
 from easyvideor1.runs.samples import load_questions
-from easyvideor1.runs.starting_model import load_model
 from easyvideor1.runs.training import answer_questions
 from easyvideor1.types import ScoredResponse
 
@@ -28,5 +27,5 @@ def evaluate(config: RunConfig) -> list[ScoredResponse]:
     on_bad = None if config.data.on_bad_sample == "error" else lambda error: None
     with opened(config) as parts:
         questions = load_questions(config, parts, on_bad=on_bad)
-        engine = HFEngine(load_model(config.model), parts.encoder, tokens_per_batch=config.rollout.tokens_per_batch)
-        return answer_questions(questions, config, parts=parts, engine=engine)
+        with engine_alone(config, parts) as engine:
+            return answer_questions(questions, config, parts=parts, engine=engine)

@@ -13,7 +13,7 @@ from easyvideor1.errors import UsageError
 from easyvideor1.filter.pass_rate import Bounds, Failure, RateFile, Row, check_settings, collected, load_rows, select
 from easyvideor1.records.jsonl import write_objects
 from easyvideor1.rewards.pool import RewardPool
-from easyvideor1.runs.starting_model import load_model, trained_model
+from easyvideor1.runs.starting_model import trained_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,15 +144,15 @@ def _measure(rows: Sequence[Row], config: RunConfig, *, rates: RateFile) -> Iter
         return
     from easyvideor1.filter.measure import measure  # imports torch, which other bounds for known rates do not need
     from easyvideor1.rollout.engine import Sampling
-    from easyvideor1.rollout.hf import HFEngine
+    from easyvideor1.runs.engines import engine_alone
     from easyvideor1.runs.parts import opened
 
     rollout: RolloutConfig = config.rollout
-    with opened(config) as parts:
+    with opened(config) as parts, engine_alone(config, parts) as engine:
         yield from measure(
             rows,
             prepare=parts.prepare,
-            engine=HFEngine(load_model(config.model), parts.encoder, tokens_per_batch=rollout.tokens_per_batch),
+            engine=engine,
             score=parts.rewards.score,
             sampling=Sampling(
                 n=rollout.n,

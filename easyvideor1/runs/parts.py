@@ -37,6 +37,10 @@ def need_extras(config: RunConfig) -> None:
         "peft": ("model.lora", config.model.lora is not None),
         "openai": ("reward.judge", config.reward.judge is not None),
         "zstandard": ("cache.codec=zstd", config.cache.codec == "zstd"),
+        "vllm": (
+            f"rollout.engine={config.rollout.engine}",
+            config.rollout.engine == "vllm" or config.rollout.vllm.start_servers > 0,
+        ),
         "torchcodec": ("data.video.backend=torchcodec", config.data.video.backend == "torchcodec"),
     }
     wanted |= {name: (f"trackers: [{name}]", True) for name in config.trackers}

@@ -28,6 +28,7 @@ from easyvideor1.report.page import write_report
 from easyvideor1.report.terminal import open_progress
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.runs.ending import Ending, gentle_end
+from easyvideor1.runs.engines import engine_of_policy
 from easyvideor1.runs.looks import look_at_places
 from easyvideor1.runs.models import load_models
 from easyvideor1.runs.parts import Parts, need_extras, opened
@@ -153,12 +154,12 @@ def _train(
             start_step=checkpoint.load_state(found).step if found else 0,
             console=None if ranks.is_first else Console(quiet=True),
         )
-        with progress, watchdog:
+        with progress, engine_of_policy(config, parts, policy, models) as engine, watchdog:
             trainer = Trainer(
                 config,
                 samples=samples,
                 prepare=parts.prepare,
-                engine=models.engine(policy, parts.encoder, tokens_per_batch=config.rollout.tokens_per_batch),
+                engine=engine,
                 policy=policy,
                 algorithm=algorithm,
                 score=parts.rewards.score,

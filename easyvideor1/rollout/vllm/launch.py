@@ -1,0 +1,88 @@
+"""Servers that a run starts on its own machine and ends with itself."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import torch
+
+from easyvideor1.errors import RunError
+from easyvideor1.rollout.vllm.servers import POLL_S, Server
+
+START_S = 900.0
+END_S = 10.0
+
+
+@contextmanager
+def started_servers(count: int, *, recipe: Path, model: Path, logs: Path) -> Iterator[list[str]]:
+    """Addresses of servers that answer; their processes end with the block.
+
+    On a machine with several GPUs the n-th server gets the n-th one after the first, which the run has.
+
+    Args:
+        recipe: of the run, as a file.
+        model: folder of the model the run begins with.
+        logs: folder for what they print.
+
+    Raises:
+        RunError: one does not start; its last lines are in the message.
+    """
+    logs.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        started = []
+        for number in range(count):
+            port = _free_port()
+            log = logs / f"server-{number}.log"
+            process = stack.enter_context(_process(number, port, recipe=recipe, model=model, log=log))
+            started.append((f"http://127.0.0.1:{port}", process, log))
+        for address, process, log in started:
+            _wait(address, process, log)
+        yield [address for address, _, _ in started]
+
+
+@contextmanager
+def _process(number: int, port: int, *, recipe: Path, model: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "easyvideor1.rollout.vllm.server", str(recipe)]
+    command += ["--model", str(model), "--port", str(port)]
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=os.environ | _own_gpu(number))
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + START_S
+    while not Server(address).is_well():
+        if process.poll() is not None or time.monotonic() > end:
+            state = f"ended with {process.poll()}" if process.poll() is not None else f"is silent after {START_S:g} s"
+            last = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
+            raise RunError(f"a vLLM server {state}; the end of {log}:\n{last}")
+        time.sleep(POLL_S)
+
+
+def _own_gpu(number: int) -> dict[str, str]:
+    if not torch.cuda.is_available():
+        return {}
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus = given.split(",") if given else [str(index) for index in range(torch.cuda.device_count())]
+    return {"CUDA_VISIBLE_DEVICES": gpus[min(number + 1, len(gpus) - 1)]}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

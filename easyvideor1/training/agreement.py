@@ -1,0 +1,189 @@
+"""Whether the engine samples from the actor's own weights and inputs: its log-probs beside the actor's, per modality.
+
+Wrong weights, pixels, times or positions in an engine raise no error by themselves; the policy then learns from samples
+of another one. So a few rollouts are computed again: of each modality the first ones of a run, and some later on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from easyvideor1.errors import RunError
+from easyvideor1.model import lora
+from easyvideor1.rollout.engine import Engine, Request
+from easyvideor1.training.logprobs import response_logprobs
+from easyvideor1.training.pack import PackForm, pack_groups
+from easyvideor1.types import Example, Group, Modality, Rollout
+
+log = logging.getLogger(__name__)
+
+LIMITS = {torch.float32: 1e-3, torch.bfloat16: 0.1}
+"""Mean distance in nats per token above which the run stops. Two exact implementations in float32 differ by rounding,
+about 1e-6; in bfloat16 by about 0.01, and wrong inputs by more than that."""
+MIN_ADAPTER_SHARE = 0.5
+SIGMAS = 3.0
+
+
+def mean_gap_limit(dtype: torch.dtype, limit: float | None) -> float:
+    return LIMITS[dtype] if limit is None else limit
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gap:
+    """How far an engine's log-probs are from the actor's, over the tokens of some rollouts."""
+
+    mean: float
+    max: float
+    num_tokens: int
+    adapter_share: float | None
+    """How much of what the adapters change is in the engine's log-probs: 1 all, 0 none; None: there are no adapters, or
+    what they change is too small to tell."""
+
+
+class AgreeingEngine:
+    """An engine whose rollouts are compared now and then with the actor, when it is done with them."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        model: Any,
+        *,
+        max_mean_gap: float,
+        check_every: int,
+        tokens_per_pack: int,
+        form: Callable[[], PackForm],
+    ) -> None:
+        """
+        Args:
+            model: the actor, after `shared_prefix.enable`.
+            max_mean_gap: in nats per token.
+            check_every: versions of the weights between comparisons of a modality; 0: only the first.
+            form: how groups are packed for the model.
+        """
+        self._engine, self._model = engine, model
+        self._max_mean_gap, self._check_every = max_mean_gap, check_every
+        self._tokens_per_pack, self._form = tokens_per_pack, form
+        self._version = 0
+        self._checked: dict[Modality, int] = {}
+        """Modality -> version of the weights at its last comparison."""
+        self._kept: dict[Modality, tuple[Request, tuple[Rollout, ...]]] = {}
+        self.gaps: dict[Modality, Gap] = {}
+        """The last comparison of each modality."""
+
+    @property
+    def banned_hits(self) -> int:
+        return self._engine.banned_hits
+
+    @contextlib.contextmanager
+    def awake(self) -> Iterator[None]:
+        """See Engine.awake.
+
+        Raises:
+            RunError: at its end, where the engine and the actor do not agree.
+        """
+        self._kept.clear()
+        with self._engine.awake():
+            yield
+        kept, self._kept = self._kept, {}
+        for modality, (request, rollouts) in kept.items():
+            self._compare(modality, request, rollouts)
+
+    def generate(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:
+        asked: dict[int, Request] = {}
+        places = itertools.count()
+
+        def noted() -> Iterator[Request | None]:
+            for request in requests:
+                if request is not None:
+                    asked[next(places)] = request
+                yield request
+
+        for place, rollouts in self._engine.generate(noted()):
+            self._keep(asked.pop(place), rollouts)
+            yield place, rollouts
+
+    def load_weights(self, tensors: Iterable[tuple[str, torch.Tensor]], *, version: int) -> None:
+        self._engine.load_weights(tensors, version=version)
+        self._version = version
+
+    def _keep(self, request: Request, rollouts: tuple[Rollout, ...]) -> None:
+        modality = request.example.sample.modality
+        last = self._checked.get(modality)
+        is_due = last is None or (self._check_every > 0 and self._version - last >= self._check_every)
+        usable = tuple(rollout for rollout in rollouts if rollout.token_ids and rollout.logprobs is not None)
+        # A greedy response says little: its tokens are the ones that most models agree on.
+        is_better = modality not in self._kept or self._kept[modality][0].sampling.is_greedy
+        if is_due and usable and is_better:
+            self._kept[modality] = (request, usable)
+
+    def _compare(self, modality: Modality, request: Request, rollouts: tuple[Rollout, ...]) -> None:
+        sample = request.example.sample
+        temperature = 1.0 if request.sampling.is_greedy else request.sampling.temperature
+        gap = self._gap(request.example, rollouts, temperature=temperature)
+        self._checked[modality], self.gaps[modality] = self._version, gap
+        log.info(
+            "log-probs of the engine and the actor, %s, weights %d: mean distance %.3g, largest %.3g, %d tokens",
+            *(modality, self._version, gap.mean, gap.max, gap.num_tokens),
+        )
+        told = (
+            f"sample {sample.id} ({modality}), weights {self._version}: the engine does not sample from the policy: "
+            f"its log-probs of {gap.num_tokens} tokens"
+        )
+        if not gap.mean <= self._max_mean_gap:
+            raise RunError(
+                f"{told} are {gap.mean:.3g} nats from the actor's on average (at most {gap.max:.3g}), more than "
+                f"{self._max_mean_gap:g}. It has other weights, or sees other pixels, times or positions. "
+                "If the precision is to blame, raise rollout.vllm.max_logprob_gap"
+            )
+        if gap.adapter_share is not None and gap.adapter_share < MIN_ADAPTER_SHARE:
+            raise RunError(
+                f"{told} are those of the base model, without the adapters (share of their effect: "
+                f"{gap.adapter_share:.2f}); the engine did not take over the last update"
+            )
+
+    @torch.no_grad()
+    def _gap(self, example: Example, rollouts: tuple[Rollout, ...], *, temperature: float) -> Gap:
+        nothing = (0.0,) * len(rollouts)
+        group = Group(prompt=example.prompt, rollouts=rollouts, advantages=nothing, weights=nothing)
+        batch = pack_groups([group], tokens_per_pack=self._tokens_per_pack, form=self._form())
+        engine, actor, base = [], [], []
+        for pack in batch.packs:
+            pack = pack.to(self._model.device)
+            engine.append(pack.tokens.sampler_logprobs)
+            media = {0: example.features}
+            actor.append(response_logprobs(self._model, pack, media, temperature=temperature)[0])
+            if lora.has_adapters(self._model):
+                with lora.adapters_off(self._model):
+                    base.append(response_logprobs(self._model, pack, media, temperature=temperature)[0])
+        theirs, ours = torch.cat(engine).double(), torch.cat(actor).double()
+        distance = (theirs - ours).abs()
+        share = adapter_share(theirs, ours, torch.cat(base).double()) if base else None
+        return Gap(
+            mean=float(distance.mean()), max=float(distance.max()), num_tokens=len(distance), adapter_share=share
+        )
+
+
+def adapter_share(engine: torch.Tensor, actor: torch.Tensor, base: torch.Tensor) -> float | None:
+    """Least-squares share of the adapters' effect (actor - base) in what the engine gives (engine - base), [N] each.
+
+    None where it cannot be told from 0 by `SIGMAS` standard errors and from 1 neither.
+
+    >>> base, moved = torch.zeros(4), torch.tensor([0.1, -0.2, 0.3, 0.1])
+    >>> round(adapter_share(moved, moved, base), 6), round(adapter_share(base, moved, base), 6)
+    (1.0, 0.0)
+    """
+    moved, seen = actor - base, engine - base
+    size = float(moved.pow(2).sum())
+    if size == 0.0:
+        return None
+    share = float((seen * moved).sum()) / size
+    error = math.sqrt(float((seen - share * moved).pow(2).mean()) / size)
+    return share if SIGMAS * error < MIN_ADAPTER_SHARE else None
