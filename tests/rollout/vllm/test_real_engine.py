@@ -79,7 +79,7 @@ def _qwen2_5(folder: Path) -> Path:
                 parameter.mul_(4)
     model.save_pretrained(folder)
     for file in Path(MODEL).iterdir():
-        if file.name.startswith(("tokenizer", "chat_template")):
+        if file.name.startswith(("tokenizer", "chat_template", "generation_config")):
             (folder / file.name).write_bytes(file.read_bytes())
     sizes = {"patch_size": 16, "temporal_patch_size": 2, "merge_size": 2, "processor_class": "Qwen2_5_VLProcessor"}
     area = {"size": {"shortest_edge": 4096, "longest_edge": 32768}}
