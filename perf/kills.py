@@ -77,7 +77,7 @@ def kill_once(words: list[str], out: Path, rng: random.Random, log: Path) -> str
     """Start the run and kill it at a random moment; "early", "late", or "done" where it ended before."""
     before, started = newest(out), time.monotonic()
     is_early = rng.random() < 0.25
-    wait_s = rng.uniform(0.0, 4.0) if is_early else rng.expovariate(1 / 0.5)
+    wait_s = rng.uniform(0.0, 4.0) if is_early else rng.expovariate(1 / 0.2)
     with (
         log.open("a") as file,
         subprocess.Popen(words, stdout=file, stderr=file, start_new_session=True, env=environment()) as process,
@@ -109,7 +109,7 @@ def told(out: Path, step: int) -> tuple[Any, ...]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20, help="at least so many")
-    parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--steps", type=int, default=80)
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     args = parser.parse_args()
     rng = random.Random(args.seed)

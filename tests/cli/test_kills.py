@@ -14,7 +14,7 @@ from support.small_run import environment
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_four_kills_at_random_moments_change_nothing() -> None:
-    command = [sys.executable, "-m", "perf.kills", "--kills", "4", "--steps", "9", "--seed", "1"]
+    command = [sys.executable, "-m", "perf.kills", "--kills", "4", "--steps", "30", "--seed", "1"]
     done = subprocess.run(
         command, cwd=Path(__file__).parents[2], env=environment(), capture_output=True, text=True, timeout=880
     )
