@@ -80,7 +80,7 @@ def _print(found: Converted, out: Path) -> None:
         console.print(escape(f"not converted: {error}"), soft_wrap=True, highlight=False)
     formats = ", ".join(f"{name} {count}" for name, count in found.by_format.items())
     kinds = ", ".join(f"{name} {count}" for name, count in found.by_problem_type.items())
-    console.print(escape(f"formats: {formats or 'none'}; problem types: {kinds or 'none'}"))
+    console.print(escape(f"formats: {formats or 'none'}; problem types: {kinds or 'none'}"), soft_wrap=True)
     if found.num_guessed:
         console.print(f"{found.num_guessed} problem types were guessed from the gold answers; --type sets another one")
     for name, count in found.left_out.items():
@@ -88,6 +88,7 @@ def _print(found: Converted, out: Path) -> None:
             escape(f"{name} of {count} media is left out; data.video and data.image decide frame rate and size")
         )
     if found.num_media:
-        console.print(escape(f"{found.num_media} media were written to {out.parent / f'{out.stem}-media'}"))
+        folder = out.parent / f"{out.stem}-media"
+        console.print(escape(f"{found.num_media} media were written to {folder}"), soft_wrap=True)
     rejected = f"; {found.num_rejected} rows not converted, in {rejected_path(out)}" if found.num_rejected else ""
-    console.print(escape(f"{found.num_rows} rows in {out}{rejected}"))
+    console.print(escape(f"{found.num_rows} rows in {out}{rejected}"), soft_wrap=True)

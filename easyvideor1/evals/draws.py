@@ -17,7 +17,7 @@ def draw_metrics(items: Sequence[Sequence[Draw]], n: int) -> dict[str, float]:
     most often, the first of equals, and worth what its first response is worth.
 
     >>> draw_metrics([[(1.0, "A"), (0.0, "B"), (0.0, "B")], [(1.0, "C"), (1.0, "C"), (0.0, None)]], 3)
-    {'mean@3': 50.0, 'pass@1': 50.0, 'pass@2': 83.33333333333333, 'pass@3': 100.0, 'majority@3': 50.0}
+    {'mean@3': 50.0, 'pass@1': 50.0, 'pass@2': 83.33333333333334, 'pass@3': 100.0, 'majority@3': 50.0}
     """
     full = [draws for draws in items if len(draws) == n]
     if not full:

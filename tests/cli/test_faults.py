@@ -39,7 +39,7 @@ def texts(folder: Path, out: Path, changes: dict[str, Any] | None = None) -> str
 
 
 def own_reward(folder: Path, code: str) -> dict[str, Any]:
-    """Changes of a recipe whose numerical rows are judged by a function of one's own."""
+    """Changes of a recipe whose numerical rows are judged by a function of their own."""
     path = folder / "own.py"
     head = "import os, subprocess, sys, time\nfrom easyvideor1.types import Score\n\n\ndef judge(sample, text):\n"
     path.write_text(head + code)

@@ -136,7 +136,7 @@ def made_trainer(
 
 def made_engine(policy, sampler):
     if policy.ranks.size == 1:
-        return HFEngine(policy.model, ENCODER, tokens_per_batch=300)
+        return HFEngine(policy.model, ENCODER, tokens_per_batch=300, tower=policy.tower)
     shared_prefix.enable(sampler)
     return HFEngine(sampler, ENCODER, tokens_per_batch=300, take_over=lambda: copy_weights(policy.model, sampler))
 

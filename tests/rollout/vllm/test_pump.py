@@ -1,6 +1,6 @@
 """Requests under way in an engine core, by a scripted one: cut, asked again, given up, checked; nothing hangs."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import pytest
@@ -163,6 +163,7 @@ def test_nothing_is_left_in_the_engine_when_the_consumer_stops():
     with engine.awake():
         stream = engine.generate(requests(examples(), Sampling(n=4, max_response_tokens=4)))
         next(stream)
+        assert isinstance(stream, Generator)
         stream.close()
     assert not core._open
     assert not len(pump)

@@ -170,7 +170,7 @@ def gaps(engine: Any, model: Any, examples: list[Example], sampling: Sampling) -
         float(
             np.abs(
                 actor_logprobs(model, example, group, sampling.temperature or 1.0)
-                - np.concatenate([rollout.logprobs for rollout in group])
+                - np.concatenate([np.array(rollout.logprobs) for rollout in group])
             ).max()
         )
         for example, group in zip(examples, groups, strict=True)

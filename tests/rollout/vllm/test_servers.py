@@ -35,8 +35,8 @@ from easyvideor1.types import (
 
 END = 7
 VISION = VisionSpec(
-    family="qwen3_vl", patch_px=4, merge=2, temporal_patch=2, image_mean=(0.5,) * 3, image_std=(0.5,) * 3
-)  # type: ignore[arg-type]
+    family="qwen3_vl", patch_px=4, merge=2, temporal_patch=2, image_mean=(0.5, 0.5, 0.5), image_std=(0.5, 0.5, 0.5)
+)
 SAMPLING = Sampling(n=2, max_response_tokens=4)
 Start = Callable[..., tuple[str, FakeCore, RolloutServer]]
 
