@@ -13,6 +13,7 @@ from typing import Any, cast
 import av
 import av.container
 import av.error
+import av.stream
 import av.video.codeccontext
 import av.video.stream
 import numpy as np
@@ -22,8 +23,6 @@ from easyvideor1.video.source import MOST_PIXELS, Source, first_bytes, remembere
 
 LIBRARY = f"av{av.__version__}"
 """What reads files, and in which version."""
-ATTACHED_PICTURE = 1024
-"""Bit of a stream's disposition: a cover, not a video."""
 PLAYLISTS = frozenset({"concat", "hls", "dash", "imf", "sdp"})
 """What they show is in other files, which may change, or be anywhere."""
 DECODERS_WITH_ALPHA = {"vp8": "libvpx", "vp9": "libvpx-vp9"}
@@ -100,7 +99,7 @@ def _num_pixels(stream: VideoStream) -> int:
 
 
 def _is_cover(stream: Any) -> bool:
-    return bool(int(stream.disposition) & ATTACHED_PICTURE)
+    return bool(stream.disposition & av.stream.Disposition.attached_pic)
 
 
 def _unopened(source: Source, error: Exception) -> MediaError:
