@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from easyvideor1.jobs.pool import Outcome, run_all
 from easyvideor1.runs.media import media_specs, model_vision
 from easyvideor1.types import Media
 from easyvideor1.video.cache import FrameCache
+from easyvideor1.video.failures import FailureList
 from easyvideor1.video.preprocess import (
     Job,
     Stored,
@@ -32,6 +33,7 @@ from easyvideor1.video.preprocess import (
     failure_row,
     shard_of,
     store_all,
+    tried_twice,
 )
 
 LINE_EVERY_S = 10.0
@@ -55,7 +57,7 @@ class Preprocessed:
     summary: Summary
     wall_s: float
     failed_file: Path
-    """File of the media that failed; written only if there are any."""
+    """List of media that failed in this and other runs; there only if some did."""
 
     def as_values(self) -> dict[str, Any]:
         found = self.summary
@@ -84,7 +86,8 @@ def preprocess(
 
     Args:
         shard: "i/n", only every n-th medium, i from 1.
-        failed_file: where failures are listed; None: failed.jsonl in the cache's folder.
+        failed_file: where failures are listed, beside those of runs over other data; None: failed.jsonl in the cache's
+            folder.
 
     Raises:
         UsageError: no cache is named, or it cannot be used.
@@ -106,15 +109,15 @@ def preprocess(
         failed_file = Path(settings.cache.dir) / name
     started = time.monotonic()
     work = StoreFrames(specs=media_specs(settings.data), vision=model_vision(settings.model), cache=settings.cache)
-    media = [job.media for job in jobs]
     if workers.ray is None:
-        outcomes = run_all(work, media, workers=workers.processes, deadline_s=settings.cache.deadline_s)
+        run = partial(run_all, work, workers=workers.processes, deadline_s=settings.cache.deadline_s)
     else:
-        outcomes = run_all_on_ray(work, media, deadline_s=settings.cache.deadline_s, address=workers.ray or None)
-    with closing(outcomes):
-        summary = _follow(jobs, outcomes, failed_file)
-    if not summary.failed and failed_file.is_file():
-        failed_file.unlink()  # of an earlier run
+        run = partial(run_all_on_ray, work, deadline_s=settings.cache.deadline_s, address=workers.ray or None)
+    failures = FailureList(failed_file)
+    with closing(tried_twice(run, [job.media for job in jobs])) as outcomes:
+        summary, stored = _follow(jobs, outcomes, failures)
+    # Another shard of the same data may be writing into the same list.
+    failures.settle(stored, data=[] if shard else [source.path for source in sources])
     return Preprocessed(summary=summary, wall_s=time.monotonic() - started, failed_file=failed_file)
 
 
@@ -138,8 +141,11 @@ def _tell_skipped(error: DataError) -> None:
     sys.stderr.write(f"skipped: {error}\n")
 
 
-def _follow(jobs: list[Job], outcomes: Iterator[Outcome[Media, Stored]], failed_file: Path) -> Summary:
-    """Show the outcomes as they come, and write down those that failed."""
+def _follow(
+    jobs: list[Job], outcomes: Iterator[Outcome[Media, Stored]], failures: FailureList
+) -> tuple[Summary, list[Media]]:
+    """Show the outcomes as they come, and write down those that failed; returns what is in the cache too."""
+    stored: list[Media] = []
     summary = Summary(total=len(jobs), total_source_bytes=sum(job.source_bytes for job in jobs))
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TextColumn("ETA"))
@@ -148,21 +154,13 @@ def _follow(jobs: list[Job], outcomes: Iterator[Outcome[Media, Stored]], failed_
     with bar:
         task = bar.add_task("preprocess", total=summary.total_source_bytes)
         for job, outcome in store_all(jobs, outcomes, summary):
-            if outcome.error is not None:
-                _note(failed_file, failure_row(job, outcome), is_first=summary.failed == 1)
+            if outcome.error is None:
+                stored.append(job.media)
+            else:
+                failures.add(failure_row(job, outcome))
                 bar.console.print(f"failed: {outcome.error}", markup=False, highlight=False)
             bar.update(task, advance=job.source_bytes, description=counts(summary))
             if bar.disable and time.monotonic() > next_line_s:
                 sys.stderr.write(f"{counts(summary)}\n")
                 next_line_s = time.monotonic() + LINE_EVERY_S
-    return summary
-
-
-def _note(path: Path, row: dict[str, object], *, is_first: bool) -> None:
-    """Add a line to the list of failures; the first replaces what an earlier run left."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w" if is_first else "a") as file:
-            file.write(json.dumps(row) + "\n")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot write the list of failures: {error.strerror} (use --failed FILE)") from None
+    return summary, stored

@@ -7,6 +7,7 @@ over other data stay.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from easyvideor1.jobs.locks import locked
 from easyvideor1.types import Media
 from easyvideor1.video.clip_file import replaced_file
 
+_PLACE = re.compile(r":\d+\Z|\[\d+\]\Z")
+"""Of a row in its file."""
 Name = tuple[object, ...]
 """What tells one medium from another: its name, kind and clip range."""
 
@@ -58,8 +61,8 @@ class FailureList:
         names: set[Name] = {(media.name, media.kind, media.start_s, media.end_s) for media in stored}
         files = frozenset(data)
         try:
-            if not self.path.exists():
-                return
+            if not self.path.is_file():
+                return  # none, or a pipe that somebody reads
             with locked(self._lock):
                 self._rewrite(names, files)
         except OSError as error:
@@ -101,7 +104,7 @@ def _is_about(line: str, files: frozenset[str]) -> bool:
     rows = _row(line).get("rows")
     if not isinstance(rows, list) or not rows:
         return False
-    return all(str(row).rpartition(":")[0] in files for row in rows)
+    return all(_PLACE.sub("", str(row)) in files for row in rows)
 
 
 def _row(line: str) -> dict:

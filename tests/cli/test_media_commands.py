@@ -9,6 +9,9 @@ from PIL import Image
 
 from easyvideor1.cli import main
 from easyvideor1.demo.model import new_model, save, train_tokenizer
+from easyvideor1.errors import JobDied
+from easyvideor1.jobs.pool import Outcome
+from easyvideor1.runs import preprocessing
 from easyvideor1.types import Clip
 from easyvideor1.video.clip_file import read_clip
 from easyvideor1.video.contact_sheet import contact_sheet
@@ -101,6 +104,41 @@ def test_preprocess_fills_the_cache_and_a_second_run_reuses_it(capsys, tmp_path,
     assert code == 0
     assert [summary[name] for name in ("total", "done", "reused", "failed")] == [1, 0, 1, 0]
     assert not (cache / "failed.jsonl").exists()
+
+
+def test_preprocess_leaves_the_failures_of_other_data_and_other_shards_in_the_list(
+    capsys, tmp_path, write_video, write_rows
+):
+    write_video("a.mp4")
+    cache, shown = tmp_path / "cache", tmp_path / "failed.jsonl"
+    common = ["--cache", cache, "--workers", "1", "--failed", shown, *SETTINGS]
+    first, second = write_rows(rows_of("gone.mp4"), "one.jsonl"), write_rows(rows_of("a.mp4"), "two.jsonl")
+    assert answer(capsys, "preprocess", first, *common)[0] == 1
+    assert answer(capsys, "preprocess", second, *common)[0] == 0
+    assert "gone.mp4" in shown.read_text()
+    assert answer(capsys, "preprocess", first, "--shard", "2/2", *common)[0] == 0, "nothing falls to this part"
+    assert "gone.mp4" in shown.read_text()
+    write_rows(rows_of("a.mp4"), "one.jsonl")
+    assert answer(capsys, "preprocess", first, *common)[0] == 0
+    assert not shown.exists()
+
+
+def test_preprocess_tries_a_medium_once_more_whose_decoder_was_killed(
+    capsys, monkeypatch, tmp_path, write_video, write_rows
+):
+    write_video("a.mp4")
+    run_all, calls = preprocessing.run_all, []
+
+    def killed_at_first(work, items, **options):
+        calls.append(list(items))
+        if len(calls) == 1:
+            return (Outcome(item=item, result=None, error=JobDied("killed"), wall_s=0.0) for item in items)
+        return run_all(work, items, **options)
+
+    monkeypatch.setattr(preprocessing, "run_all", killed_at_first)
+    data, cache = write_rows(rows_of("a.mp4")), tmp_path / "cache"
+    code, summary = answer(capsys, "preprocess", data, "--cache", cache, "--workers", "1", *SETTINGS)
+    assert (code, summary["done"], len(calls)) == (0, 1, 2)
 
 
 def test_preprocess_without_a_cache_folder_is_wrong_usage(capsys, tmp_path, write_rows):
