@@ -16,7 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from easyvideor1.config import load_config
+    from easyvideor1.recipe import load_config
     from easyvideor1.runs.evaluation import evaluate
     from easyvideor1.runs.scoring import score
     from easyvideor1.runs.training import train
@@ -26,7 +26,7 @@ __all__ = ["evaluate", "load_config", "score", "train"]
 
 _HOMES = {
     "evaluate": "easyvideor1.runs.evaluation",
-    "load_config": "easyvideor1.config",
+    "load_config": "easyvideor1.recipe",
     "score": "easyvideor1.runs.scoring",
     "train": "easyvideor1.runs.training",
 }

@@ -1,20 +1,16 @@
-"""The configuration of a run: frozen dataclasses, read from YAML and `a.b=c` overrides (see config_tree)."""
+"""The configuration of a run: frozen dataclasses, one per section of a recipe (see recipe.py for how they are read)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from easyvideor1.config_checks import check_frames, check_pixels, check_positive, check_range, check_text
-from easyvideor1.config_tree import apply_overrides, build, read_tree
 from easyvideor1.errors import UsageError
 from easyvideor1.types import FrameSpec, Modality
-
-RECIPES = Path(__file__).parent / "recipes"
-"""The recipes that ship with the package."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +157,7 @@ class VLLMConfig:
     engine_args: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of vLLM's EngineArgs, e.g. {gpu_memory_utilization: 0.5, max_num_seqs: 256}."""
     seeded: bool = True
-    """Give every response a random generator of its own, so that what is drawn depends on the request alone; False is
+    """Give every response a random generator of its own, so that what is sampled depends on the request alone; False is
     faster on a GPU."""
     deadline_s: float = 1800.0
     """Wall time a request may take; responses that are not done by then do not train and are counted."""
@@ -545,44 +541,3 @@ class Settings:
     trackers: tuple[TrackerName, ...] = ()
     project: str = "easyvideor1"
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
-
-
-def load_config(recipe: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """Read the configuration of a run.
-
-    Args:
-        recipe: a YAML file, or the name of a recipe that ships with the package ("qwen3_vl_8b_video").
-        overrides: "a.b=value" words that replace the recipe's values; the value is read as YAML.
-
-    Raises:
-        UsageError: no such recipe, unknown key (with the nearest name), a value that cannot run, or a missing one.
-    """
-    path = recipe_path(recipe)
-    config = build(RunConfig, apply_overrides(read_tree(path), overrides), where=str(path))
-    if not config.data.train:
-        raise UsageError(f"{path}: data.train names no file; give at least one, e.g. data.train='[{{path: a.jsonl}}]'")
-    return replace(config, reward=config.reward.found_from(path.parent))
-
-
-def load_settings(recipe: str | Path | None, overrides: Sequence[str] = ()) -> Settings:
-    """Read the settings of a command, from a recipe where one is given, and from "a.b=value" words.
-
-    Raises:
-        UsageError: as `load_config`, but nothing is missing.
-    """
-    if recipe is None:
-        return build(Settings, apply_overrides({}, overrides), where="settings")
-    path = recipe_path(recipe)
-    settings = build(Settings, apply_overrides(read_tree(path), overrides), where=str(path))
-    return replace(settings, reward=settings.reward.found_from(path.parent))
-
-
-def recipe_path(recipe: str | Path) -> Path:
-    """The file of a recipe: as it is given, or one that ships with the package by its name."""
-    path = Path(recipe)
-    shipped = {file.stem: file for file in sorted(RECIPES.glob("*.yaml"))}
-    if path.is_file():
-        return path
-    if str(recipe) not in shipped:
-        raise UsageError(f"{path}: no such recipe; name a YAML file, or a shipped one: {', '.join(shipped)}")
-    return shipped[str(recipe)]

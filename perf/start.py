@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import easyvideor1
-from easyvideor1.config import load_config
 from easyvideor1.demo.clips import Scene, Thing, write_clip
+from easyvideor1.recipe import load_config
 
 MODEL = Path(easyvideor1.__file__).parent / "demo" / "model"
 WORDS = ("what", "where", "when", "person", "opens", "closes", "door", "table", "red", "left", "after", "walks", "with")

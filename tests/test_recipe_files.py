@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from easyvideor1.algo.algorithms import named_algorithm
-from easyvideor1.config import load_config
+from easyvideor1.recipe import load_config
 
 ROOT = Path(__file__).parents[1]
 RECIPES = sorted([*(ROOT / "recipes").glob("*.yaml"), *(ROOT / "easyvideor1" / "recipes").glob("*.yaml")])

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from easyvideor1.cli.settings import only_settings
-from easyvideor1.config import load_settings
 from easyvideor1.errors import UsageError
 from easyvideor1.extras import need
+from easyvideor1.recipe import load_settings
 
 EXAMPLES = ('easyvideor1 ask demo-run demo-run/data/videos/train-000.mp4 "Which way does the circle move?"',)
 

@@ -33,11 +33,10 @@ def run(args: argparse.Namespace) -> int:
     for name, text in found["prompt"].items():
         if text:
             console.print(escape(f"{name}:\n{text}"))
-    for draw in found["draws"]:
-        console.print(escape(f"response {draw['draw']} ({draw['stop']}, {draw['num_tokens']} tokens):"))
-        console.print(escape(draw["error"] if draw["response"] is None else draw["response"]))
-        console.print(
-            escape(f"read: {draw['parsed']}, score {draw['score']}, official {draw['official_score']} {draw['reason']}")
-        )
+    for repeat in found["repeats"]:
+        console.print(escape(f"response {repeat['repeat']} ({repeat['stop']}, {repeat['num_tokens']} tokens):"))
+        console.print(escape(repeat["error"] if repeat["response"] is None else repeat["response"]))
+        scores = f"score {repeat['score']}, official {repeat['official_score']}"
+        console.print(escape(f"read: {repeat['parsed']}, {scores} {repeat['reason']}"))
     console.print(escape(f"right answer: {found['gold']}"))
     return 0

@@ -8,9 +8,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from easyvideor1.config import Settings, SourceConfig, load_settings
+from easyvideor1.config import Settings, SourceConfig
 from easyvideor1.errors import UsageError
 from easyvideor1.jobs.worker import usable_cores
+from easyvideor1.recipe import load_settings
 
 SECTIONS = {item.name for item in dataclasses.fields(Settings)}
 

@@ -36,7 +36,7 @@ class Encoder:
     Attributes:
         vision: how the model cuts pixels into tokens.
         end_ids: tokens that end a response; the first is the one that ends a turn.
-        banned_ids: vision tokens; a sampler must never draw them.
+        banned_ids: vision tokens; a sampler must never sample them.
         pad_id: token for padding.
         vocab_size: logits the model gives per token (may exceed the tokenizer's entries).
     """

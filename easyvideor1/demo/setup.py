@@ -6,9 +6,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from easyvideor1.config import RunConfig, load_config
+from easyvideor1.config import RunConfig
 from easyvideor1.demo.dataset import build_dataset
 from easyvideor1.errors import UsageError
+from easyvideor1.recipe import load_config
 from easyvideor1.records.folder import RunFolder
 
 MODEL = Path(__file__).parent / "model"

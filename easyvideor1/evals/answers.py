@@ -1,4 +1,4 @@
-"""What was answered: a line per item and draw, appended at once, so that a run killed at any moment goes on from it."""
+"""What was answered: a line per item and repeat, appended at once, so that a killed run goes on from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Answer:
     """A response to an item, or why there is none, with what it is worth."""
 
     id: str
-    draw: int
+    repeat: int
     prompt_hash: str
     response: str | None
     """None: the item could not be asked."""
@@ -46,7 +46,7 @@ class Answer:
     def record(self, prompt: Mapping[str, str]) -> dict[str, Any]:
         return {
             "id": self.id,
-            "draw": self.draw,
+            "repeat": self.repeat,
             "prompt_hash": self.prompt_hash,
             "prompt": dict(prompt),
             "response": self.response,
@@ -93,7 +93,7 @@ class AnswerFiles:
             self._lines = None
 
     def done(self, hashes: Mapping[str, str], *, retry_failed: bool) -> dict[str, set[int]]:
-        """Id -> draws that are there, in any file of the folder.
+        """Id -> repeats that are there, in any file of the folder.
 
         Args:
             hashes: id -> hash of the prompt as it is asked now.
@@ -111,17 +111,17 @@ class AnswerFiles:
                     f"{record['prompt_hash']}, now {hashes[name]}); choose another --out"
                 )
             if not (retry_failed and record["response"] is None):
-                found.setdefault(name, set()).add(record["draw"])
+                found.setdefault(name, set()).add(record["repeat"])
         return found
 
 
 def read_answers(folder: Path) -> Iterator[dict[str, Any]]:
-    """The newest answer for every item and draw of a benchmark, in the order of the first."""
+    """The newest answer for every item and repeat of a benchmark, in the order of the first."""
     places: dict[tuple[str, int], tuple[Path, int]] = {}
     files = sorted(path for path in folder.glob("answers*.jsonl") if FILE.fullmatch(path.name))
     for path in files:
         for number, record in enumerate(read_objects(path)):
-            key = record["id"], record["draw"]
+            key = record["id"], record["repeat"]
             # An answer is never displaced by a failure, whichever file is read first.
             if key not in places or record["response"] is not None:
                 places[key] = path, number

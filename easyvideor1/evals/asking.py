@@ -194,7 +194,7 @@ class Asking:
         decoding = question.task.protocol.decoding
         return Request(
             example=question.example,
-            sampling=sampling_of(decoding, n=len(question.task.draws)),
+            sampling=sampling_of(decoding, n=len(question.task.repeats)),
             seed=self.seed,
             shares_beginning=question.shares,
         )
@@ -247,13 +247,13 @@ class Asking:
         num_prompt_tokens = len(question.example.prompt)
         self.counts.items += 1
         self.counts.prompt_tokens += num_prompt_tokens
-        for draw, rollout in zip(task.draws, rollouts, strict=True):
+        for repeat, rollout in zip(task.repeats, rollouts, strict=True):
             self.counts.answers += 1
             self.counts.response_tokens += len(rollout.token_ids)
             self.counts.cut += rollout.stop_reason is StopReason.LENGTH
             blank = Answer(
                 id=task.item.id,
-                draw=draw,
+                repeat=repeat,
                 prompt_hash=task.prompt_hash,
                 response=rollout.text,
                 stop=str(rollout.stop_reason),
@@ -270,10 +270,10 @@ class Asking:
         self.counts.items += 1
         self.counts.failed_items += 1
         log.warning("%s, item %s cannot be asked: %s", task.benchmark, task.item.id, reason)
-        for draw in task.draws:
+        for repeat in task.repeats:
             blank = Answer(
                 id=task.item.id,
-                draw=draw,
+                repeat=repeat,
                 prompt_hash=task.prompt_hash,
                 response=None,
                 stop=FAILED,

@@ -6,10 +6,9 @@ official reader of their protocol.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -138,33 +137,9 @@ class Benchmark:
     """What a reader of a score must know: splits, quirks of the official reader, known errata."""
 
 
-def with_root(item: Item, root: str | Path) -> Item:
-    """The item with its media below a folder."""
-    media = tuple(replace(medium, path=_below(root, medium.path)) for medium in item.sample.media)
-    return replace(item, sample=replace(item.sample, media=media))
-
-
-def _below(root: str | Path, path: str | tuple[str, ...]) -> str | tuple[str, ...]:
-    return os.path.join(root, path) if isinstance(path, str) else tuple(os.path.join(root, frame) for frame in path)
-
-
 def video_media(
     path: str, *, start_s: float | None = None, end_s: float | None = None, fps: float | None = None, image: str = ""
 ) -> tuple[Media, ...]:
     """The media of an item: its video, and an image behind it where there is one."""
     video = Media(kind="video", path=path, start_s=start_s, end_s=end_s, fps=fps)
     return (video, Media(kind="image", path=image)) if image else (video,)
-
-
-def unique_ids(ids: Sequence[str]) -> list[str]:
-    """Ids that repeat become id#1, id#2, .. in order; unique ones stay.
-
-    >>> unique_ids(["q1", "q2", "q1", "q3", "q1"])
-    ['q1#1', 'q2', 'q1#2', 'q3', 'q1#3']
-    """
-    counts, seen = Counter(ids), Counter[str]()
-    unique = []
-    for name in ids:
-        seen[name] += 1
-        unique.append(name if counts[name] == 1 else f"{name}#{seen[name]}")
-    return unique

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from easyvideor1.data.samples import unique_ids
 from easyvideor1.data.schema import parse_row
 from easyvideor1.errors import DataError
 from easyvideor1.evals.annotations import Row, read_rows
-from easyvideor1.evals.benchmark import Erratum, Item, Labels, Loaded, unique_ids, video_media
+from easyvideor1.evals.benchmark import Erratum, Item, Labels, Loaded, video_media
 from easyvideor1.evals.options import Asked, from_lettered, from_list, gold_letter
 from easyvideor1.types import Sample
 
@@ -53,7 +54,7 @@ def load(paths: Sequence[Path], official: RowReader, prepared: RowReader) -> Loa
 
 def finished(items: Sequence[Item], errata: Sequence[Erratum]) -> Loaded:
     """The items with unique ids; what is wrong with them."""
-    ids = unique_ids([item.id for item in items])
+    ids = unique_ids([item.id for item in items], quiet=True)
     unique = [
         item if item.id == name else replace(item, sample=replace(item.sample, id=name))
         for item, name in zip(items, ids, strict=True)

@@ -91,8 +91,10 @@ def _part(name: str, found: Mapping[str, Any], more: Mapping[str, Any]) -> dict[
         ("metrics", ("metric", "strict", "official"),
          [(key, shown(value), shown(official.get(key))) for key, value in found["metrics"].items()]),
     ]  # fmt: skip
-    if "draws" in found:
-        tables.append(("several responses", ("measure", "percent"), [(k, shown(v)) for k, v in found["draws"].items()]))
+    if "repeats" in found:
+        tables.append(
+            ("several responses", ("measure", "percent"), [(k, shown(v)) for k, v in found["repeats"].items()])
+        )
     for label, values in found["breakdown"].items():
         counts = more["counts"].get(label, {})
         rows = [

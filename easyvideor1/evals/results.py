@@ -10,8 +10,8 @@ from typing import Any
 
 from easyvideor1.evals.answers import official_outcome, read_answers, strict_outcome
 from easyvideor1.evals.benchmark import Benchmark, Loaded
-from easyvideor1.evals.draws import draw_metrics, draws_of
 from easyvideor1.evals.protocol import Protocol
+from easyvideor1.evals.repeats import repeat_metrics, repeats_of
 from easyvideor1.evals.responses import Responses
 from easyvideor1.evals.scoring import Scored, result
 
@@ -22,27 +22,27 @@ SHOWN = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluated:
-    """A benchmark's answers with their scores, one `Scored` per draw."""
+    """A benchmark's answers with their scores, one `Scored` per repeat."""
 
-    draws: tuple[Scored, ...]
+    repeats: tuple[Scored, ...]
     records: tuple[Mapping[str, Any], ...]
     num_items: int
     """That the run was to ask."""
 
     @property
     def first(self) -> Scored:
-        return self.draws[0]
+        return self.repeats[0]
 
 
 def evaluated(benchmark: Benchmark, protocol: Protocol, loaded: Loaded, folder: Path) -> Evaluated:
     """The answers in a folder; items without one are left out, and counted in the coverage."""
     records = tuple(read_answers(folder))
-    draws = []
-    for draw in range(protocol.decoding.n):
-        known = {record["id"]: record for record in records if record["draw"] == draw}
+    repeats = []
+    for repeat in range(protocol.decoding.n):
+        known = {record["id"]: record for record in records if record["repeat"] == repeat}
         items = tuple(item for item in loaded.items if item.id in known)
         said = {name: record["response"] for name, record in known.items() if record["response"] is not None}
-        draws.append(
+        repeats.append(
             Scored(
                 benchmark=benchmark,
                 protocol=protocol,
@@ -52,12 +52,12 @@ def evaluated(benchmark: Benchmark, protocol: Protocol, loaded: Loaded, folder: 
                 official=tuple(official_outcome(known[item.id], item) for item in items),
             )
         )
-    return Evaluated(draws=tuple(draws), records=records, num_items=len(loaded.items))
+    return Evaluated(repeats=tuple(repeats), records=records, num_items=len(loaded.items))
 
 
 def summary(found: Evaluated) -> dict[str, Any]:
-    """The result over all draws: scores are means over them; see `scoring.result` for the keys."""
-    results = [result(scored) for scored in found.draws]
+    """The result over all repeats: scores are means over them; see `scoring.result` for the keys."""
+    results = [result(scored) for scored in found.repeats]
     first = results[0] | {
         "score": _mean([each["score"] for each in results]),
         "official_score": _mean([each["official_score"] for each in results]),
@@ -74,7 +74,7 @@ def summary(found: Evaluated) -> dict[str, Any]:
         "alarms": alarms(coverage),
     }
     if decoding.n > 1:
-        extra["draws"] = draw_metrics(draws_of(found.records), decoding.n)
+        extra["repeats"] = repeat_metrics(repeats_of(found.records), decoding.n)
     return first | extra
 
 

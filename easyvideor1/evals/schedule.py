@@ -23,7 +23,7 @@ class Task:
     prompt: PromptText
     prompt_hash: str
     """See `hash_of`; of the prompt without its subtitles, which depend on the frames."""
-    draws: tuple[int, ...] = (0,)
+    repeats: tuple[int, ...] = (0,)
     """Numbers of the responses that are wanted."""
 
     @property
@@ -93,25 +93,25 @@ def shard_of(groups: Sequence[Group], shard: str) -> list[Group]:
 
 
 def without(tasks: Iterable[Task], done: Mapping[tuple[str, str], set[int]]) -> list[Task]:
-    """The tasks with the draws that are still wanted.
+    """The tasks with the repeats that are still wanted.
 
     Args:
-        done: (benchmark, id) -> numbers of the draws that are there.
+        done: (benchmark, id) -> numbers of the repeats that are there.
     """
     left = []
     for task in tasks:
-        draws = tuple(draw for draw in task.draws if draw not in done.get((task.benchmark, task.item.id), ()))
-        if draws:
-            left.append(replace(task, draws=draws))
+        repeats = tuple(repeat for repeat in task.repeats if repeat not in done.get((task.benchmark, task.item.id), ()))
+        if repeats:
+            left.append(replace(task, repeats=repeats))
     return left
 
 
 def tasks_of(items: Iterable[Item], protocol: Protocol) -> list[Task]:
     """A task per item, by a protocol."""
-    draws = tuple(range(protocol.decoding.n))
+    repeats = tuple(range(protocol.decoding.n))
     tasks = []
     for item in items:
         prompt = prompt_text(item, protocol)
         known = hash_of(item, prompt)
-        tasks.append(Task(item=item, protocol=protocol, prompt=prompt, prompt_hash=known, draws=draws))
+        tasks.append(Task(item=item, protocol=protocol, prompt=prompt, prompt_hash=known, repeats=repeats))
     return tasks

@@ -45,7 +45,7 @@ def traced(run: Path, name: str) -> dict[str, Any]:
         "prompt_hash": first["prompt_hash"],
         "frames": _frames(folder, first["frames"]),
         "gold": _gold(folder, first["id"]),
-        "draws": [{key: value for key, value in record.items() if key != "prompt"} for record in records],
+        "repeats": [{key: value for key, value in record.items() if key != "prompt"} for record in records],
     }
 
 

@@ -14,9 +14,6 @@ from typing import Any
 from easyvideor1.errors import DataError
 from easyvideor1.evals.annotations import read_value
 
-NONE_AVAILABLE = "No subtitles available"
-"""What lmms-eval says for a video without a subtitle file; the Qwen team's script asks without subtitles instead."""
-
 
 @dataclass(frozen=True, slots=True)
 class Line:

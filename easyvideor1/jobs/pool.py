@@ -120,7 +120,7 @@ class Pool(Generic[Item, Result]):
             except StopIteration:
                 self._places.put(place)
                 return
-            except BaseException:
+            except BaseException:  # whatever the caller's iterator raises, the place is free again
                 self._places.put(place)
                 raise
             worker = self._alive(place)

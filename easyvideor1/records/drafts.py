@@ -64,7 +64,7 @@ def drafted(out: Path) -> Iterator[Path]:
             if out.exists():
                 out.rmdir()
             draft.rename(out)
-        except BaseException:
+        except BaseException:  # an interrupt too must leave nothing half-written
             shutil.rmtree(draft, ignore_errors=True)
             for parent in made:  # the innermost first
                 if parent.exists() and not any(parent.iterdir()):

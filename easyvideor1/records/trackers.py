@@ -218,7 +218,7 @@ def tracked(names: Sequence[str], *, folder: Path, project: str, config: Mapping
 
 
 def _run_id(folder: Path) -> str:
-    """The id under which trackers know a run; drawn once, a run that goes on has the same."""
+    """The id under which trackers know a run; made once, a run that goes on has the same."""
     path = folder / "tracker_id.txt"
     if not path.exists():
         path.write_text(uuid.uuid4().hex[:12] + "\n", encoding="utf-8")

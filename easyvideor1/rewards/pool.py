@@ -243,8 +243,7 @@ class RewardPool:
             raise
         except DataError as error:
             return Score.unscored(str(error)[:500])
-        except Exception:
-            # An answer that our code fails on must not stop the batch. A worker tries it again, and says what failed.
+        except Exception:  # an answer that our code fails on must not stop the batch: a worker tries it and says why
             log.warning("%s: scoring failed", item[0].id, exc_info=True)
             return None
 

@@ -39,8 +39,10 @@ class EngineChoice:
 
     @property
     def folder(self) -> str:
-        """Where config.json and tokenizer lie."""
-        return self.processor or self.model.path
+        """Where config.json and tokenizer lie; errors as of `starting_model.model_files`."""
+        from easyvideor1.runs.starting_model import model_files
+
+        return self.processor or str(model_files(self.model.path))
 
     def check(self, decoding: Decoding) -> None:
         """Raises UsageError for decoding that this engine cannot do."""
@@ -57,8 +59,8 @@ def engine_opener(choice: EngineChoice, encoder: Encoder) -> Callable[[], Abstra
 
     @contextmanager
     def hf() -> Iterator[Engine]:
-        from easyvideor1.model.load import load_model
         from easyvideor1.rollout.hf import HFEngine
+        from easyvideor1.runs.starting_model import load_model
 
         if not loaded:
             loaded.append(load_model(choice.model))

@@ -59,7 +59,7 @@ def load_group(
                 questions.append((task, error))
             else:
                 questions.append((task, Example(prompt=prompt, clips=clips, features=features)))
-    except BaseException:
+    except BaseException:  # whatever ends the load, its bytes are free again
         budget.give_back(num_bytes)
         raise
     return LoadedGroup(

@@ -140,7 +140,7 @@ def _evaluate(
     looks = look_at_all(_distinct(left), encoder.vision, settings.cache, workers=settings.workers)
     told(preflight([(plan.benchmark, plan.found, plan.items) for plan in plans], looks, cache_dir=settings.cache.dir))
     groups = groups_of(left, length_s=looks.length_s)
-    status = Status(totals={plan.benchmark.name: sum(len(task.draws) for task in plan.tasks) for plan in plans})
+    status = Status(totals={plan.benchmark.name: sum(len(task.repeats) for task in plan.tasks) for plan in plans})
     counts = _ask(ordered(groups, num_first=settings.workers), plans, settings, encoder, status=status, show=show)
     return conclude(plans, settings, counts)
 
@@ -285,7 +285,7 @@ def _left(plans: Sequence[Plan], settings: EvalSettings) -> list[Task]:
         check_settings(plan.folder, "protocol.json", asdict(plan.protocol) | {"hash": plan.protocol.hash})
         hashes = {task.item.id: task.prompt_hash for task in plan.tasks}
         found = AnswerFiles(plan.folder).done(hashes, retry_failed=settings.retry_failed)
-        done |= {(plan.benchmark.name, name): draws for name, draws in found.items()}
+        done |= {(plan.benchmark.name, name): repeats for name, repeats in found.items()}
     tasks = [task for plan in plans for task in plan.tasks]
     if settings.shard:
         groups = groups_of(tasks, length_s=lambda media, spec: None)

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from easyvideor1.config import RunConfig, load_config
+from easyvideor1.config import RunConfig
 from easyvideor1.config_tree import to_tree
 from easyvideor1.errors import UsageError
+from easyvideor1.recipe import load_config
 
 FREE = (
     r"out",

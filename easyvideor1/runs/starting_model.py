@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from easyvideor1.config import ModelConfig, load_config
+from easyvideor1.config import ModelConfig
 from easyvideor1.errors import RunError, UsageError
+from easyvideor1.recipe import load_config
 from easyvideor1.records.choice import Choice, choose
 from easyvideor1.records.folder import RunFolder
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 START = b"\xff\xd8\xff"
 FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """SOF0 .. SOF15: the size of the picture follows."""
-SCAN_MARKER, END_MARKER, EXTENSION_MARKER = 0xDA, 0xD9, 0xE2
+END_MARKER, EXTENSION_MARKER = 0xD9, 0xE2
 MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 """A marker within the pixels that is neither stuffing nor a restart."""
 ALONE = frozenset({0x01, *range(0xD0, 0xD9)})

@@ -10,11 +10,12 @@ from safetensors import SafetensorError
 from transformers import AutoModelForImageTextToText
 
 from easyvideor1.cli import main
-from easyvideor1.config import LoraConfig, ModelConfig, load_config
+from easyvideor1.config import LoraConfig, ModelConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.demo.model import new_model, save, train_tokenizer
 from easyvideor1.errors import UsageError
 from easyvideor1.model.load import load_model
+from easyvideor1.recipe import load_config
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.metrics import MetricsLog
 from easyvideor1.runs import starting_model

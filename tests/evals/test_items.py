@@ -6,8 +6,8 @@ import re
 import pytest
 from support.benchmark_rows import FILES, write_files
 
+from easyvideor1.data.samples import unique_ids
 from easyvideor1.errors import DataError
-from easyvideor1.evals.benchmark import unique_ids
 from easyvideor1.evals.protocol import FAMILIES, load_protocol, prompt_text
 from easyvideor1.evals.readers import READERS
 from easyvideor1.evals.table import BENCHMARKS
@@ -216,7 +216,7 @@ def test_labels_hold_several_values_where_the_authors_list_several(tmp_path):
 
 
 def test_ids_that_repeat_are_numbered_in_file_order(tmp_path):
-    assert unique_ids(["q1", "q2", "q1", "q3", "q1"]) == ["q1#1", "q2", "q1#2", "q3", "q1#3"]
+    assert unique_ids(["q1", "q2", "q1", "q3", "q1"], quiet=True) == ["q1#1", "q2", "q1#2", "q3", "q1#3"]
     assert [item.id for item in loaded("videomathqa", tmp_path).items] == [f"q1#{n}" for n in range(1, 6)]
 
 

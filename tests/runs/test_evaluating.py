@@ -113,7 +113,7 @@ def test_a_score_is_traced_to_what_made_it(whole: Path, capsys: pytest.CaptureFi
     assert "Which colour 2?\nA. red\nB. blue\nC. green\nD. grey\nThe best answer is:" in found["prompt"]["text"]
     [medium] = found["frames"]["media"]
     assert medium["times_s"] == [0.0, 0.625, 1.25, 1.875]  # 16 frames of 8 fps, every fifth
-    assert (found["gold"], len(found["draws"])) == ("C", 1)
+    assert (found["gold"], len(found["repeats"])) == ("C", 1)
     assert main(["eval", "show", str(whole), "nobody"]) == 2
 
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from support.judge_server import Server
 
-from easyvideor1.config import load_settings
 from easyvideor1.errors import DataError, UsageError
+from easyvideor1.recipe import load_settings
 from easyvideor1.runs.reward_cases import RewardSetup, counts_of, exit_code, score_cases, try_rewards
 from easyvideor1.types import Sample
 

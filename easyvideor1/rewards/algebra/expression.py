@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
+from easyvideor1.rewards.algebra.names import FUNCTIONS, GREEK, WORDS
+
 MAX_CHARS = 1000
 MAX_DEPTH = 40
 MAX_DIGITS = 100
@@ -42,42 +44,6 @@ class Op:
 
 Node = Num | Var | Op
 
-FUNCTIONS = frozenset(
-    [
-        "sin",
-        "cos",
-        "tan",
-        "cot",
-        "sec",
-        "csc",
-        "sinh",
-        "cosh",
-        "tanh",
-        "coth",
-        "arcsin",
-        "arccos",
-        "arctan",
-        "arccot",
-        "arcsec",
-        "arccsc",
-        "arcsinh",
-        "arccosh",
-        "arctanh",
-        "asin",
-        "acos",
-        "atan",
-        "ln",
-        "log",
-        "exp",
-        "sqrt",
-        "cbrt",
-        "abs",
-        "floor",
-        "ceil",
-        "max",
-        "min",
-    ]
-)
 _SAME = {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}
 _INVERSE = {name: f"arc{name}" for name in ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh")}
 _SPACE = re.compile(r"\s*")
@@ -88,81 +54,7 @@ _LETTERS = re.compile(r"[A-Za-z]+")
 _MACRO = re.compile(r"\\([A-Za-z]+)")
 _TEXT = re.compile(r"\\text\s?\{([^{}]*)\}")
 _SUBSCRIPT = re.compile(r"\s?_\s?(?:\{([^{}]{1,20})\}|(\w))")
-_GREEK = frozenset(
-    [
-        "alpha",
-        "beta",
-        "gamma",
-        "delta",
-        "epsilon",
-        "varepsilon",
-        "zeta",
-        "eta",
-        "theta",
-        "vartheta",
-        "iota",
-        "kappa",
-        "lambda",
-        "mu",
-        "nu",
-        "xi",
-        "rho",
-        "sigma",
-        "tau",
-        "phi",
-        "varphi",
-        "chi",
-        "psi",
-        "omega",
-        "Gamma",
-        "Delta",
-        "Theta",
-        "Lambda",
-        "Xi",
-        "Pi",
-        "Sigma",
-        "Phi",
-        "Psi",
-        "Omega",
-        "ell",
-        "pi",
-        "hbar",
-    ]
-)
 _GREEK_SIGNS = re.compile("[\u03b1-\u03c9\u0391-\u03a9]")
-_WORDS = frozenset(
-    [
-        "and",
-        "or",
-        "the",
-        "is",
-        "of",
-        "to",
-        "in",
-        "if",
-        "so",
-        "no",
-        "yes",
-        "cm",
-        "mm",
-        "km",
-        "kg",
-        "mg",
-        "ml",
-        "ft",
-        "at",
-        "by",
-        "on",
-        "be",
-        "we",
-        "it",
-        "as",
-        "for",
-        "are",
-        "not",
-        "has",
-    ]
-)
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -363,7 +255,7 @@ class _Parser:
         if run in FUNCTIONS:
             self.place = match.end()
             return self.function(_SAME.get(run, run))
-        if run in _WORDS or len(run) > 3:
+        if run in WORDS or len(run) > 3:
             name = next(
                 (name for name in ("sin", "cos", "tan", "log", "ln", "exp", "sqrt", "pi") if run.endswith(name)), ""
             )
@@ -399,7 +291,7 @@ class _Parser:
             return Op(name[1:], (inner,))
         if name in FUNCTIONS:
             return self.function(name)
-        if name in _GREEK:
+        if name in GREEK:
             return self.named(name)
         raise NoExpressionError(f"the macro \\{name}")
 
@@ -490,20 +382,15 @@ def is_polynomial(node: Node) -> bool:
         return True
     if node.name == "^":
         base, exponent = node.args
-        return is_polynomial(base) and _whole(exponent) is not None
+        return is_polynomial(base) and whole(exponent) is not None
     return node.name in ("+", "*", "-", "/") and all(map(is_polynomial, node.args))
-
-
-def _whole(node: Node) -> int | None:
-    """The whole number that an exponent is; None for any other."""
-    if isinstance(node, Op) and node.name == "-":
-        value = _whole(node.args[0])
-        return None if value is None else -value
-    if isinstance(node, Num) and node.value.denominator == 1:
-        return node.value.numerator
-    return None
 
 
 def whole(node: Node) -> int | None:
     """The whole number a tree stands for where it is written as one, with or without a sign; None else."""
-    return _whole(node)
+    if isinstance(node, Op) and node.name == "-":
+        value = whole(node.args[0])
+        return None if value is None else -value
+    if isinstance(node, Num) and node.value.denominator == 1:
+        return node.value.numerator
+    return None

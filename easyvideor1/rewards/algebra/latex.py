@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
-from easyvideor1.rewards.algebra.expression import FUNCTIONS
+from easyvideor1.rewards.algebra.names import FUNCTIONS
 from easyvideor1.rewards.leads import ANSWER_LEAD
 from easyvideor1.rewards.parse import box_places, braced, plain, takes_back
 

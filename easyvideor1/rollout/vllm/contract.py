@@ -3,7 +3,7 @@
 A rollout's log-probs are those of the whole distribution at the sampling temperature, before banned tokens and filters
 are left out: what the actor computes. vLLM knows two kinds, one per engine: *raw* ones, before everything, so before
 the temperature; and *processed* ones, after everything, so after bans and filters. Raw ones are ours at temperature 1.
-At another temperature processed ones are, if there is no filter and no ban; banned tokens are then drawn like others,
+At another temperature processed ones are, if there is no filter and no ban; banned tokens are then sampled like others,
 the response is cut before them and goes on from there: rejection, which samples exactly the distribution without them.
 """
 
@@ -60,7 +60,7 @@ class Asked:
     written: tuple[int, ...]
     """Tokens of the response that stand already."""
     seed: int | None
-    """None: the engine draws as it likes."""
+    """None: the engine samples as it likes."""
     end_ids: Sequence[int]
     banned_ids: Sequence[int]
 

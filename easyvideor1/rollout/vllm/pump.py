@@ -164,10 +164,6 @@ class Pump:
         """Requests under way."""
         return len(self._works)
 
-    @property
-    def sample_ids(self) -> list[str]:
-        return [work.request.example.sample.id for work in self._works.values()]
-
     def add(self, place: int, request: Request) -> None:
         """Ask for all responses of a request; `place` is handed back with them.
 

@@ -23,9 +23,9 @@ from typing import Any
 
 import torch
 
-from easyvideor1.config import load_config
 from easyvideor1.data.encode import Encoder
 from easyvideor1.errors import DataError, EasyVideoError, RunError
+from easyvideor1.recipe import load_config
 from easyvideor1.rollout.engine import Request
 from easyvideor1.rollout.vllm import wire
 from easyvideor1.rollout.vllm.colocated import open_core
