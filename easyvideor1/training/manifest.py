@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import xxhash
 
+from easyvideor1.disk import sync
 from easyvideor1.training.tensor_file import WRITE_BYTES, Written
 
 NAME = "manifest.json"
@@ -34,7 +34,7 @@ def seal(folder: Path, files: Mapping[str, Written]) -> None:
     text = json.dumps({"files": content, "xxh3_128": _digest(content)}, indent=1)
     (folder / NAME).write_text(text + "\n", encoding="utf-8")
     for path in [*folder.rglob("*"), folder]:
-        fsync(path)
+        sync(path)
 
 
 def fault_of(folder: Path) -> str | None:
@@ -48,15 +48,6 @@ def fault_of(folder: Path) -> str | None:
     with ThreadPoolExecutor(max_workers=THREADS) as threads:
         faults = threads.map(lambda item: _fault(folder / item[0], item[1]), listed.items())
         return next((f"{name} {fault}" for name, fault in zip(listed, faults, strict=True) if fault), None)
-
-
-def fsync(path: Path) -> None:
-    """Wait until a file, or the list of names in a folder, is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _listed(folder: Path) -> dict[str, Written]:

@@ -8,6 +8,7 @@ import re
 import shutil
 from pathlib import Path
 
+from easyvideor1.disk import sync
 from easyvideor1.errors import RunError
 from easyvideor1.training import manifest
 
@@ -75,7 +76,7 @@ def put(draft: Path, final: Path) -> None:
     if final.exists():
         _remove(final)
     draft.rename(final)
-    manifest.fsync(final.parent)
+    sync(final.parent)
 
 
 def prune(folder: Path, *, keep: int) -> None:

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import xxhash
 
+from easyvideor1.disk import sync
 from easyvideor1.errors import MediaError, MismatchError
 from easyvideor1.types import Clip
 
@@ -217,13 +218,4 @@ def replaced_file(path: Path, *, is_durable: bool = True) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
         raise
     if is_durable:
-        sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Put renames inside a folder on disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync(path.parent)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from easyvideor1.rewards.algebra import ranges
 from easyvideor1.rewards.algebra.equations import Equation, read_equation, same_equation
+from easyvideor1.rewards.algebra.names import FUNCTIONS
 from easyvideor1.rewards.algebra.rows import Row, assigned, read_row
 from easyvideor1.rewards.algebra.single import Single, read_sentence, read_single, same_single
 from easyvideor1.rewards.folding import fold
@@ -290,45 +291,19 @@ def _same_equations(answer: str, gold: Equation) -> bool:
 
 
 _RUN = re.compile(r"[^\W\d_]{2,}")
-_FUNCTIONS = frozenset(
-    [
-        "sin",
-        "cos",
-        "tan",
-        "cot",
-        "sec",
-        "csc",
-        "log",
-        "exp",
-        "sqrt",
-        "arcsin",
-        "arccos",
-        "arctan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "max",
-        "min",
-        "abs",
-        "floor",
-        "ceil",
-    ]
-)
 _MACROS = re.compile(r"\\(?!text(?![a-zA-Z]))[a-zA-Z]+|_\{[^{}]*\}")
 
 
 def is_prose(text: str) -> bool:
     """True for a text with words in it that are no functions."""
-    return any(
-        len(run) > 2 and run.lower() not in _FUNCTIONS for run in _RUN.findall(_MACROS.sub(" ", _untexted(text)))
-    )
+    return any(len(run) > 2 and run.lower() not in FUNCTIONS for run in _RUN.findall(_MACROS.sub(" ", _untexted(text))))
 
 
 def words(text: str) -> str | None:
     """Folded text of an answer in words ("no solution"); None for anything with symbols."""
     bare = _untexted(text)
     runs = _RUN.findall(bare)
-    is_text = r"\text" in text or any(len(run) > 2 and run not in _FUNCTIONS for run in runs)
+    is_text = r"\text" in text or any(len(run) > 2 and run not in FUNCTIONS for run in runs)
     return fold(bare) if is_text and runs and not re.search(r"[\d\\^=<>+*/\u2264\u2265]", bare) else None
 
 

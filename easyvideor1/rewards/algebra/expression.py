@@ -45,6 +45,7 @@ class Op:
 Node = Num | Var | Op
 
 _SAME = {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}
+_SAME |= {f"{short}{name}": f"arc{name}" for name in ("sinh", "cosh", "tanh") for short in ("a", "ar")}
 _INVERSE = {name: f"arc{name}" for name in ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh")}
 _SPACE = re.compile(r"\s*")
 _NUMBER = re.compile(r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+")

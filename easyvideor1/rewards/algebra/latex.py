@@ -25,6 +25,7 @@ _MACROS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...
     (re.compile(r"(?<=\d)\\[,;]\s?(?=\d{3}(?!\d))"), ""),
     (re.compile(r"\\(?:text|mathrm|mathbf)\s?\{\s?(\d[\d.,]*)\s?\}"), r"\1"),
     (re.compile(r"\\(?:mathrm|mathbf|operatorname)\s?\{\s?([ei])\s?\}"), r"\1 "),
+    (re.compile(rf"\\(?:mathrm|operatorname)\s?\*?\s?\{{\s?({'|'.join(FUNCTIONS)})\s?\}}"), r"\1 "),
     (re.compile(r"(?<!\\)\\[,;: ]|\\q?quad(?![a-zA-Z])"), " "),
     (re.compile(r"\\varnothing"), r"\\emptyset"),
     (re.compile(r"\^\s?\{?\s?\\circ\s?\}?|\\degree(?![a-zA-Z])"), r" \\text{degree}"),
