@@ -9,15 +9,18 @@ import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from easyvideor1.algo.algorithms import named_algorithm
 from easyvideor1.algo.credit import normalizer
 from easyvideor1.cli import main
 from easyvideor1.config import AlgorithmConfig, OptimizerConfig, ParallelConfig
+from easyvideor1.data.order import Stratum, order
 from easyvideor1.model.weights import full_tensors
 from easyvideor1.records.metrics import is_wall_clock
 from easyvideor1.training import sharded, shared_prefix
@@ -26,6 +29,7 @@ from easyvideor1.training.minibatch import Idle, Minibatch
 from easyvideor1.training.pack import pack_groups
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.ranks import Ranks, joined
+from easyvideor1.types import Score
 from support.made_trainer import final_weights, low_tokens, made_config, made_trainer
 from support.tiny_models import Case, tiny_case, tiny_model
 
@@ -129,13 +133,6 @@ def of_layouts(ranks: Ranks) -> dict[str, Updated]:
     return found
 
 
-def all_updates(ranks: Ranks | None = None) -> dict[str, Updated]:
-    if ranks is None:
-        with joined(timeout_s=300) as ranks:
-            return all_updates(ranks)
-    return of_all_pairs(ranks) | of_packs(ranks) | of_families(ranks) | of_layouts(ranks)
-
-
 @dataclass
 class Ran:
     """What a run left behind, or how it ended."""
@@ -154,6 +151,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "frozen tower": ("model.freeze_vision_tower=true",),
     "adapters": ("model.lora={rank: 2}", "algorithm.options={kl_coef: 0.1}"),
     "few groups, refilled": ("train.prompts_per_step=3", "algorithm.name=dapo"),
+    "eight packs": ("train.prompts_per_step=8", "train.tokens_per_pack=60"),
     "bad samples skipped": ("data.on_bad_sample=skip",),
     "a bad sample": (),
     "a reward that fails": (),
@@ -183,16 +181,104 @@ def run(name: str, out: Path, ranks: Ranks) -> Ran:
     )
 
 
-def all_runs(folder: Path, ranks: Ranks | None = None) -> dict[str, Ran]:
+@dataclass
+class Stepped:
+    """One step of a whole trainer: rollouts, update, weights to the engine."""
+
+    sampled: list[str]
+    """Samples whose responses this rank sampled."""
+    computed: list[str]
+    """Samples that this rank's packs hold."""
+    rollouts: list[tuple[int, ...]]
+    """Token ids of all responses of the step."""
+    metrics: dict[str, float]
+    gradients: dict[str, torch.Tensor]
+    weights: dict[str, torch.Tensor]
+    """After the update."""
+
+
+def steps_of_pairs(out: Path, ranks: Ranks) -> dict[str, Stepped]:
+    """A run whose steps have two prompts, one for each rank, of all pairs of kinds in turn; its first step tries out
+    what the others build on."""
+    flat = [kind for pair in PAIRS for kind in pair]
+    # The order of samples is a function of the seed: the sample that comes at a place gets the kind of that place.
+    places = islice(order([Stratum(indices=np.arange(len(flat)), share=1.0)], seed=0, start=0), len(flat))
+    kind_of = dict(zip(places, flat, strict=True))
+    config = made_config(
+        out,
+        f"train.steps={len(PAIRS)}",
+        "train.prompts_per_step=2",
+        "train.checkpoint_every=0",
+        "optimizer.learning_rate=0.0001",
+    )
+    trainer = made_trainer(
+        config, ranks=ranks, media=[KINDS[kind_of[index]] for index in range(len(flat))], score=spread_tokens
+    )
+    seen: dict[str, Any] = {}
+    collect, minibatches = trainer._collector.collect, trainer._minibatches
+
+    def noting_collect(*args: Any, **kwargs: Any) -> Any:
+        collected = collect(*args, **kwargs)
+        own = [item.usable for item in collected.candidates if item.usable.rank == ranks.rank]
+        seen["sampled"] = [kind_of[int(item.prompt.sample.id)] for item in own]
+        seen["rollouts"] = [rollout.token_ids for group in collected.groups for rollout in group.rollouts]
+        return collected
+
+    def noting_minibatches(*args: Any) -> Any:
+        works = minibatches(*args)
+        segments = [segment for work in works for pack in work.batch.packs for segment in pack.segments]
+        seen["computed"] = [kind_of[int(segment.sample_id)] for segment in segments]
+        return works
+
+    trainer._collector.collect, trainer._minibatches = noting_collect, noting_minibatches
+    found = {}
+    for pair in PAIRS:
+        trainer._step()
+        weights = trainer._policy.masters.by_name.items()
+        gradients = full_tensors((name, weight.grad) for name, weight in weights if weight.grad is not None)
+        found["/".join(pair)] = Stepped(
+            **seen,
+            metrics={},
+            gradients={name: gradient.clone() for name, gradient in gradients},
+            weights=final_weights(trainer),
+        )
+    lines = [json.loads(line) for line in _lines(out / "metrics.jsonl")] if ranks.is_first else []
+    lines = [line for line in lines if "loss/total" in line]  # the last one is of the checkpoint
+    for stepped, line in zip(found.values(), lines, strict=ranks.is_first):
+        stepped.metrics = {key: value for key, value in line.items() if not is_wall_clock(key)}
+    return found
+
+
+@dataclass
+class Cases:
+    """All that is compared between one process and several."""
+
+    updates: dict[str, Updated]
+    runs: dict[str, Ran]
+    steps: dict[str, Stepped]
+
+
+def all_cases(folder: Path, ranks: Ranks | None = None) -> Cases:
     if ranks is None:
         with joined(timeout_s=300) as ranks:
-            return all_runs(folder, ranks)
-    return {name: run(name, folder / str(number), ranks) for number, name in enumerate(RUNS)}
+            return all_cases(folder, ranks)
+    return Cases(
+        updates=of_all_pairs(ranks) | of_packs(ranks) | of_families(ranks) | of_layouts(ranks),
+        runs={name: run(name, folder / str(number), ranks) for number, name in enumerate(RUNS)},
+        steps=steps_of_pairs(folder / "pairs", ranks),
+    )
 
 
 def command(words: Sequence[str]) -> int:
     """The command line, in this process."""
     return main(list(words))
+
+
+def spread_tokens(items: Any) -> list[Score]:
+    """A reward that hardly ever is the same for two responses, so that every group trains."""
+    ids = [json.loads(text) for _, text, _ in items]
+    values = [sum(token * (place + 1) for place, token in enumerate(tokens)) / (96 * 15) for tokens in ids]
+    return [Score(value=value, parts={"accuracy": value, "format": 1.0}) for value in values]
 
 
 def _failing(items: Any) -> Any:

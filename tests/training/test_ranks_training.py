@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
 import torch
 from support.on_ranks import results
-from support.rank_training import PAIRS, RUNS, Ran, Updated, all_runs, all_updates
+from support.rank_training import PAIRS, RUNS, Cases, Updated, all_cases
 
 from easyvideor1.training.ranks import Ranks
 
@@ -15,9 +16,15 @@ NEAR = 1e-5
 """Relative; float32 adds in other orders."""
 
 
+Both = tuple[Cases, list[Cases]]
+"""Of one process, and of each of two ranks."""
+
+
 @pytest.fixture(scope="module")
-def updates() -> tuple[dict[str, Updated], list[dict[str, Updated]]]:
-    return all_updates(Ranks()), results(all_updates)
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Both:
+    one: Path = tmp_path_factory.mktemp("one")
+    two: Path = tmp_path_factory.mktemp("two")
+    return all_cases(one, Ranks()), results(all_cases, two)
 
 
 def distance(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> float:
@@ -37,28 +44,28 @@ def assert_same(found: Updated, expected: Updated) -> None:
 
 
 @pytest.mark.parametrize("pair", ["/".join(pair) for pair in PAIRS])
-def test_text_images_and_videos_train_together_on_two_ranks(pair: str, updates: tuple) -> None:
-    expected, ranks = updates
+def test_text_images_and_videos_train_together_on_two_ranks(pair: str, cases: Both) -> None:
+    expected, ranks = cases[0].updates, [found.updates for found in cases[1]]
     for found in ranks:
         assert_same(found[pair], expected[pair])
 
 
 @pytest.mark.parametrize("name", ["even", "uneven", "one-sided"])
-def test_any_division_of_the_packs_gives_one_gradient(name: str, updates: tuple) -> None:
-    expected, ranks = updates
+def test_any_division_of_the_packs_gives_one_gradient(name: str, cases: Both) -> None:
+    expected, ranks = cases[0].updates, [found.updates for found in cases[1]]
     for found in ranks:
         assert_same(found[name], expected[name])
 
 
 @pytest.mark.parametrize("name", ["qwen2_5_vl", "qwen3_vl_moe", "qwen3_5", "none", "hybrid"])
-def test_families_and_ways_to_shard(name: str, updates: tuple) -> None:
-    expected, ranks = updates
+def test_families_and_ways_to_shard(name: str, cases: Both) -> None:
+    expected, ranks = cases[0].updates, [found.updates for found in cases[1]]
     for found in ranks:
         assert_same(found[name], expected[name])
 
 
-def test_in_half_precision_shards_are_float32_and_sums_over_ranks_too(updates: tuple) -> None:
-    expected, ranks = updates
+def test_in_half_precision_shards_are_float32_and_sums_over_ranks_too(cases: Both) -> None:
+    expected, ranks = cases[0].updates, [found.updates for found in cases[1]]
     for found in ranks:
         gradients = found["bfloat16"].gradients
         assert {gradient.dtype for gradient in gradients.values()} == {torch.float32}
@@ -66,16 +73,36 @@ def test_in_half_precision_shards_are_float32_and_sums_over_ranks_too(updates: t
         assert distance(gradients, expected["bfloat16"].gradients) < 2e-2
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Ran], list[dict[str, Ran]]]:
-    one: Path = tmp_path_factory.mktemp("one")
-    two: Path = tmp_path_factory.mktemp("two")
-    return all_runs(one, Ranks()), results(all_runs, two)
+@pytest.mark.parametrize("pair", ["/".join(pair) for pair in PAIRS])
+def test_whole_steps_of_texts_images_and_videos_on_two_ranks_are_those_of_one(pair: str, cases: Both) -> None:
+    expected, ranks = cases[0].steps[pair], [found.steps[pair] for found in cases[1]]
+    kinds = pair.split("/")
+    assert [found.sampled for found in ranks] == [[kinds[0]], [kinds[1]]]
+    assert sorted(kind for found in ranks for kind in found.computed) == sorted(kinds)
+    assert all(len(found.computed) == 1 for found in ranks)
+    assert all(len(found.gradients) == len(found.weights) for found in (expected, *ranks))
+    for found in ranks:
+        assert found.rollouts == expected.rollouts
+        assert distance(found.gradients, expected.gradients) < NEAR
+        assert distance(found.weights, expected.weights) < NEAR
+    assert ranks[0].metrics.keys() == expected.metrics.keys()
+    for name, value in expected.metrics.items():
+        if name != "update/model_tokens":
+            assert ranks[0].metrics[name] == pytest.approx(value, rel=1e-4, abs=1e-5), name
+
+
+def test_whole_steps_move_all_weights_and_take_them_over(cases: Both) -> None:
+    """What the comparison above would not see: steps that change nothing."""
+    steps = list(cases[0].steps.values())
+    moved = [distance(after.weights, before.weights) for before, after in itertools.pairwise(steps)]
+    assert min(moved) > 10 * NEAR
+    assert all(step.metrics["update/idle_groups_frac"] == 0 for step in steps)
+    assert all(step.metrics["policy/sampler_logprob_diff_max"] < 1e-3 for step in steps)
 
 
 @pytest.mark.parametrize("name", [name for name in RUNS if not name.startswith("a ")])
-def test_a_run_on_two_ranks_is_the_run_on_one(name: str, runs: tuple) -> None:
-    expected, (first, second) = runs
+def test_a_run_on_two_ranks_is_the_run_on_one(name: str, cases: Both) -> None:
+    expected, (first, second) = cases[0].runs, [found.runs for found in cases[1]]
     assert first[name].error == expected[name].error == ""
     assert first[name].rollouts == expected[name].rollouts
     assert first[name].bad == expected[name].bad
@@ -92,8 +119,8 @@ def test_a_run_on_two_ranks_is_the_run_on_one(name: str, runs: tuple) -> None:
                 assert found[key] == pytest.approx(value, rel=1e-3, abs=1e-5), key
 
 
-def test_what_goes_wrong_on_one_rank_ends_the_run_on_both(runs: tuple) -> None:
-    expected, (first, second) = runs
+def test_what_goes_wrong_on_one_rank_ends_the_run_on_both(cases: Both) -> None:
+    expected, (first, second) = cases[0].runs, [found.runs for found in cases[1]]
     assert expected["a bad sample"].error == "MediaError: 2.mp4: cannot be decoded"
     assert first["a bad sample"].error == second["a bad sample"].error == expected["a bad sample"].error
     assert expected["a reward that fails"].error == "ZeroDivisionError: division by zero"
