@@ -8,29 +8,36 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from transformers import AutoModelForImageTextToText
 
 from easyvideor1.algo.algorithms import named_algorithm
 from easyvideor1.algo.credit import normalizer
 from easyvideor1.cli import main
-from easyvideor1.config import AlgorithmConfig, OptimizerConfig, ParallelConfig
+from easyvideor1.config import AlgorithmConfig, OptimizerConfig, ParallelConfig, SourceConfig
 from easyvideor1.data.order import Stratum, order
 from easyvideor1.model.weights import full_tensors
+from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.metrics import is_wall_clock
-from easyvideor1.training import sharded, shared_prefix
+from easyvideor1.rollout.engine import Engine, Sampling
+from easyvideor1.rollout.hf import HFEngine
+from easyvideor1.runs.exporting import export
+from easyvideor1.training import sharded, shared_prefix, shelf
 from easyvideor1.training.forward import PackForward
 from easyvideor1.training.minibatch import Idle, Minibatch
 from easyvideor1.training.pack import pack_groups
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.ranks import Ranks, joined
 from easyvideor1.types import Score
-from support.made_trainer import final_weights, low_tokens, made_config, made_trainer
+from support.asking import answered, requests
+from support.made_trainer import ENCODER, MadePreparer, final_weights, low_tokens, made_config, made_trainer
+from support.rank_loading import Loaded, load_all
 from support.tiny_models import Case, tiny_case, tiny_model
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -137,11 +144,15 @@ def of_layouts(ranks: Ranks) -> dict[str, Updated]:
 class Ran:
     """What a run left behind, or how it ended."""
 
+    out: Path
+
     error: str
     metrics: list[dict[str, float]]
     rollouts: list[str]
     bad: list[str]
     weights: dict[str, torch.Tensor]
+    greedy: list[tuple[int, ...]]
+    """Answers of its engine to all samples, in the end; of the plain run only."""
 
 
 RUNS: dict[str, tuple[str, ...]] = {
@@ -173,12 +184,40 @@ def run(name: str, out: Path, ranks: Ranks) -> Ran:
     weights = final_weights(trainer)
     lines = [json.loads(line) for line in _lines(out / "metrics.jsonl")]
     return Ran(
+        out=out,
         error=error,
         metrics=[{key: value for key, value in line.items() if not is_wall_clock(key)} for line in lines],
         rollouts=_lines(out / "rollouts" / "rollouts.jsonl"),
         bad=_lines(out / "bad_samples.jsonl"),
         weights=weights,
+        greedy=greedy_answers(trainer._engine) if name == "plain" else [],
     )
+
+
+def greedy_answers(engine: Engine) -> list[tuple[int, ...]]:
+    """To the made samples; their prompts do not depend on the weights."""
+    preparer = MadePreparer(tiny_model("qwen3_vl"))
+    examples = [preparer.example(preparer.prompt(sample), ()) for sample in preparer.samples]
+    asked = requests(examples, Sampling(temperature=0.0, max_response_tokens=5))
+    return [rollouts[0].token_ids for rollouts in answered(engine, asked)]
+
+
+def exported_answers(out: Path) -> list[tuple[int, ...]]:
+    """The same of what a run exports, by Transformers' own loading."""
+    tiny_model("qwen3_vl").save_pretrained(out / "base")
+    config = made_config(out, f"model.path={out / 'base'}")
+    named = replace(config, data=replace(config.data, train=(SourceConfig(path="made.jsonl"),)))
+    RunFolder(out).write_start(named)
+    export(shelf.list_checkpoints(RunFolder(out).checkpoints)[-1], out / "exported")
+    return greedy_answers(plain_engine(AutoModelForImageTextToText.from_pretrained(out / "exported")))
+
+
+def base_answers() -> list[tuple[int, ...]]:
+    return greedy_answers(plain_engine(tiny_model("qwen3_vl")))
+
+
+def plain_engine(model: Any) -> HFEngine:
+    return HFEngine(model, ENCODER, tokens_per_batch=1000)
 
 
 @dataclass
@@ -211,7 +250,7 @@ def steps_of_pairs(out: Path, ranks: Ranks) -> dict[str, Stepped]:
         "train.checkpoint_every=0",
         "optimizer.learning_rate=0.0001",
     )
-    trainer = made_trainer(
+    trainer: Any = made_trainer(
         config, ranks=ranks, media=[KINDS[kind_of[index]] for index in range(len(flat))], score=spread_tokens
     )
     seen: dict[str, Any] = {}
@@ -256,16 +295,26 @@ class Cases:
     updates: dict[str, Updated]
     runs: dict[str, Ran]
     steps: dict[str, Stepped]
+    loaded: dict[str, Loaded]
 
 
-def all_cases(folder: Path, ranks: Ranks | None = None) -> Cases:
+Both = tuple[Cases, list[Cases]]
+"""Of one process, and of each of two ranks."""
+
+
+def all_cases(folder: Path, models: Path, ranks: Ranks | None = None) -> Cases:
+    """
+    Args:
+        models: folder that `rank_loading.write_models` filled.
+    """
     if ranks is None:
-        with joined(timeout_s=300) as ranks:
-            return all_cases(folder, ranks)
+        with joined(timeout_s=600) as ranks:
+            return all_cases(folder, models, ranks)
     return Cases(
         updates=of_all_pairs(ranks) | of_packs(ranks) | of_families(ranks) | of_layouts(ranks),
         runs={name: run(name, folder / str(number), ranks) for number, name in enumerate(RUNS)},
         steps=steps_of_pairs(folder / "pairs", ranks),
+        loaded=load_all(models, ranks),
     )
 
 

@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import pytest
 import torch
-from support.on_ranks import results
-from support.rank_training import PAIRS, RUNS, Cases, Updated, all_cases
+from support.rank_training import PAIRS, RUNS, Both, Updated, base_answers, exported_answers
 
-from easyvideor1.training.ranks import Ranks
-
+pytestmark = pytest.mark.timeout(900)  # the first one waits for two processes
 NEAR = 1e-5
 """Relative; float32 adds in other orders."""
-
-
-Both = tuple[Cases, list[Cases]]
-"""Of one process, and of each of two ranks."""
-
-
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> Both:
-    one: Path = tmp_path_factory.mktemp("one")
-    two: Path = tmp_path_factory.mktemp("two")
-    return all_cases(one, Ranks()), results(all_cases, two)
 
 
 def distance(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> float:
@@ -127,3 +113,10 @@ def test_what_goes_wrong_on_one_rank_ends_the_run_on_both(cases: Both) -> None:
     errors = {first["a reward that fails"].error, second["a reward that fails"].error}
     assert "ZeroDivisionError: division by zero" in errors
     assert any(error.startswith("RunError: rank ") and "division by zero" in error for error in errors)
+
+
+def test_what_two_ranks_export_gives_their_greedy_answers(cases: Both) -> None:
+    _, (first, second) = cases
+    found = exported_answers(first.runs["plain"].out)
+    assert found == first.runs["plain"].greedy == second.runs["plain"].greedy == cases[0].runs["plain"].greedy
+    assert found != base_answers()
