@@ -73,6 +73,7 @@ def config_of(folder: Path) -> RunConfig:
         "model": {"path": str(folder / "model"), "dtype": "bfloat16"},
         "data": {"train": []},
         "cache": {"dir": str(folder / "cache")},
+        "train": {"steps": 1},
         "rollout": {"engine": "vllm"},  # no whole copy to sample from
         "algorithm": {"options": {"kl_coef": 0.1}},
     }
