@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -36,14 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--limit", type=int, metavar="N", help="only the first N items of each benchmark")
     group.add_argument("--shard", metavar="i/n", help="only every n-th video; all shards share the folder")
-    group.add_argument("--engine", default="hf", help="what answers: hf or openai (hf)")
+    group.add_argument("--engine", default="hf", help="what answers: hf, vllm or openai (hf)")
+    group.add_argument("--vllm-args", type=_json_object, default={}, metavar="JSON", help="of vLLM's EngineArgs")
     group.add_argument("--url", help="address of the server, for --engine openai")
     group.add_argument("--processor", metavar="DIR", help="folder of the tokenizer of a served model")
     group.add_argument("--cache", metavar="DIR", help="frame cache (O/frames); share it between models")
     group.add_argument("--workers", type=int, default=usable_cores(), metavar="N", help="processes that decode")
     group.add_argument("--deadline", type=float, default=300.0, metavar="S", help="seconds one video may take (300)")
-    group.add_argument("--tokens-per-batch", type=int, default=65_536, metavar="N", help="of the engine hf (65536)")
-    group.add_argument("--dtype", default="bfloat16", help="of the engine hf: bfloat16, float16 or float32 (bfloat16)")
+    group.add_argument("--tokens-per-batch", type=int, default=65_536, metavar="N", help="asked at once (65536)")
+    group.add_argument("--dtype", default="bfloat16", help="of the model: bfloat16, float16 or float32 (bfloat16)")
     group.add_argument("--seed", type=int, default=0, help="of sampled responses (0)")
     group.add_argument("--judge-url", metavar="URL", help="OpenAI-compatible endpoint of the judge; none: unscored")
     group.add_argument("--judge-model", metavar="M", help="its model (default: the one that the authors use)")
@@ -51,6 +52,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--retry-failed", action="store_true", help="ask again what could not be asked before")
     group.add_argument("--ray", metavar="N", type=int, help="as N shards, tasks of a Ray cluster")
     group.add_argument("--json", action="store_true", help="print the results as one JSON object, last")
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"a JSON object is needed, such as '{{\"max_num_seqs\": 64}}', got {text}")
+    return value
 
 
 def run(args: argparse.Namespace) -> int:
@@ -94,6 +105,7 @@ def _settings(args: argparse.Namespace) -> EvalSettings:
             model=ModelConfig(path=args.model, dtype=args.dtype),
             processor=args.processor,
             tokens_per_batch=args.tokens_per_batch,
+            vllm_args=args.vllm_args,
             url=args.url,
         ),
         benchmarks=tuple(name.strip() for name in args.benchmarks.split(",") if name.strip()),
