@@ -85,7 +85,16 @@ def parse_row(row: Mapping[str, Any], *, where: str, media_root: Path, source: s
         source=source,
         where=where,
         extra={key: value for key, value in row.items() if key not in READ_FIELDS},
+        given=_given(row),
     )
+
+
+def _given(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What other projects hand to templates and rewards as it stands in the row; a solution is an answer there."""
+    answer = row["answer"] if "answer" in row else row.get("solution")
+    found = {"answer": answer} | {name: row[name] for name in ("problem_type", "data_type") if name in row}
+    id_ = next((row[name] for name in ("problem_id", "id") if name in row), None)
+    return found | ({} if id_ is None else {"problem_id": id_})
 
 
 def unknown_keys(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -10,11 +10,13 @@ from easyvideor1.data.check import CheckedData, Steps, Workers, check_sources
 from easyvideor1.data.doubts import shared
 from easyvideor1.data.length_check import LengthLimit
 from easyvideor1.data.media_check import PlanMedium, Seen, facts_of
+from easyvideor1.data.prompts import require_matching
 from easyvideor1.data.samples import Samples
 from easyvideor1.errors import DataError
 from easyvideor1.jobs.worker import usable_cores
 from easyvideor1.problem_types import canonical
 from easyvideor1.runs.media import media_specs
+from easyvideor1.runs.own_rewards import try_own_rewards
 from easyvideor1.runs.parts import Parts
 from easyvideor1.runs.steps import length_check, length_limit, memory_of, row_check, shown_progress, try_judge
 from easyvideor1.types import Media
@@ -43,12 +45,14 @@ def load_samples(
     training = _checked(config.data.train, config, parts, limit=limit, on_bad=on_bad)
     samples = _usable(training, on_bad=on_bad)
     if not config.data.validation:
+        try_own_rewards(parts.rewards, config.reward, [training])
         check([training])
         return samples, None
     validation = _checked(config.data.validation, config, parts, limit=length_limit(config.data), on_bad=on_bad)
     questions = _usable(validation, on_bad=on_bad)
     if not config.data.allow_shared_validation:
         refuse_shared(training, validation)
+    try_own_rewards(parts.rewards, config.reward, [training, validation])
     check([training, validation])
     return samples, questions
 
@@ -92,7 +96,9 @@ def _checked(
             rows_only=on_bad is None,
             progress=progress,
         )
-    try_judge(parts.rewards, config.reward, {kind for file in found.files for kind in file.columns.problem_types})
+    kinds = {kind for file in found.files for kind in file.columns.problem_types if kind}
+    require_matching(config.data.templates, kinds)
+    try_judge(parts.rewards, config.reward, kinds)
     return found
 
 
