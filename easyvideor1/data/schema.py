@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from easyvideor1.data.media_fields import ROW_NAMES, media_of
+from easyvideor1.data.media_fields import ROW_NAMES, STORED_FRAMES, media_of
 from easyvideor1.data.options import unlisted_options
 from easyvideor1.data.shapes import convert_command, foreign_row
 from easyvideor1.data.tags import kinds_in
@@ -30,7 +30,7 @@ READ_FIELDS = ROW_NAMES | {
     "id", "problem_id", "problem", "problem_type", "answer", "solution", "options", "system", "turns",
     "offline_output", "has_offline_trajectory",
 }  # fmt: skip
-USED_FIELDS = READ_FIELDS | {"duration", "duration_s", "data_source", "pass_rate"}
+USED_FIELDS = READ_FIELDS | {"duration", "duration_s", "data_source", "pass_rate", STORED_FRAMES}
 """Keys that something in this project reads or writes; others are kept for rewards of the user, and counted."""
 MAX_OPTIONS = 26
 ANY_TEXT = ("open-ended", "ocr", "math")
