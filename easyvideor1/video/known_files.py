@@ -39,7 +39,7 @@ from easyvideor1.video.source import Source, identity
 
 log = logging.getLogger(__name__)
 
-RULE = f"v1-{LIBRARY}"
+RULE = f"v2-{LIBRARY}"
 """Part of the names of what is remembered; count it up when some file's header or packets are read otherwise."""
 FOLDER = "files"
 NUM_DIGITS = 64
