@@ -42,7 +42,7 @@ from easyvideor1.video.taken_over import TakenOver
 
 log = logging.getLogger(__name__)
 
-RULE = f"v1-{LIBRARY}"
+RULE = f"v2-{LIBRARY}"
 """Part of the names of what is remembered; count it up when some file's header or packets are read otherwise."""
 FOLDER = "files"
 NUM_DIGITS = 64
