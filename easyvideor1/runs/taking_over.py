@@ -177,7 +177,7 @@ def read_frames(path: Path) -> Clip:
         if not bool((whole == whole.round()).all()) or float(whole.min()) < 0 or float(whole.max()) > 255:
             raise _unlike("pixels that are no whole numbers from 0 to 255", path)
         pixels[number] = whole.to(torch.uint8).numpy()
-    step_s = (times_s[-1] - times_s[0]) / (len(times_s) - 1) if len(times_s) > 1 else 1.0 / fps
+    step_s = (times_s[-1] - times_s[0]) / max(1, len(times_s) - 1) or 1.0 / fps
     return Clip(frames=pixels, times_s=times_s, source_fps=fps, duration_s=times_s[-1] + step_s, backend="taken over")
 
 
@@ -189,7 +189,7 @@ def _times(metadata: dict[str, Any], count: int, path: Path) -> tuple[tuple[floa
         times_s = tuple(float(number) / rate for number in numbers)  # type: ignore[union-attr]
     except (TypeError, ValueError, ZeroDivisionError, RuntimeError):
         raise _unlike(f"metadata without numbers in 'fps' and 'frames_indices': {fps!r:.40}", path) from None
-    if len(times_s) != count or not times_s:
+    if not times_s or len(times_s) != count:
         raise _unlike(f"{len(times_s)} times for {count} frames", path)
     rises = all(later > earlier for earlier, later in itertools.pairwise(times_s))
     if not rises or not 0 <= times_s[0] <= times_s[-1] < math.inf or not 0 < rate < math.inf:

@@ -120,12 +120,14 @@ def test_one_file_for_all_types_gets_the_fields_under_their_own_names(tmp_path: 
         "{%- set question = problem if problem is defined else content -%}\n"
         "{%- set ptype = problem_type | lower | trim -%}\n"
         "{%- set opts = options if options is defined and options is iterable and options | length > 0 else [] -%}\n"
-        '{%- if opts -%}{{ question | trim ~ "\\nOptions:\\n" ~ opts | join("\\n") }}{%- else -%}{{ content }}{%- endif %}\n'
+        '{%- if opts -%}{{ question | trim ~ "\\nOptions:\\n" ~ opts | join("\\n") }}'
+        "{%- else -%}{{ content }}{%- endif %}\n"
         "[{{ ptype }}|{{ data_type }}|{{ data_source }}|{{ videos | length }}|{{ hint is defined }}]\n\n"
     )
     sample = Sample(
         id="c", problem_type="Multiple_Choice", problem="Which?", gold="B", options=("A. cat", "B. dog"),
-        media=(VIDEO,), extra={"data_source": "nextqa"}, given={"problem_type": "Multiple_Choice", "data_type": "video"},
+        media=(VIDEO,), extra={"data_source": "nextqa"},
+        given={"problem_type": "Multiple_Choice", "data_type": "video"},
     )  # fmt: skip
     assert instruction(sample, thinking=True, templates=path) == (
         "<video>Which?\nOptions:\nA. cat\nB. dog\n[multiple_choice|video|nextqa|1|False]"
