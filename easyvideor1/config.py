@@ -113,6 +113,11 @@ class DataConfig:
     """Budget of one image; only the pixel limits count."""
     max_prompt_tokens: int = 16_384
     """Longest prompt; longer ones are bad samples, found from the plan before any decode."""
+    workers: int = 4
+    """Samples that each rank plans, decodes and cuts into patches at once, each decoder in a process of its own."""
+    ahead_mb: int = 8192
+    """Memory, in MiB on each rank, for samples of the next step that are made ready while this one samples and trains
+    (the first always is); 0: none is."""
     on_bad_sample: Literal["error", "skip"] = "error"
     """What a sample does that cannot be used (a wrong row, a broken file, too long a prompt): stop the run, or be left
     out, counted and noted in bad_samples.jsonl."""
@@ -127,7 +132,8 @@ class DataConfig:
     come."""
 
     def __post_init__(self) -> None:
-        check_range("data", self, low=1, names=("max_prompt_tokens",))
+        check_range("data", self, low=1, names=("max_prompt_tokens", "workers"))
+        check_range("data", self, low=0, names=("ahead_mb",))
         check_frames("data.video", self.video)
         check_pixels("data.image", self.image)
         labels = [source.label for source in self.train]
