@@ -113,6 +113,11 @@ class DataConfig:
     """Budget of one image; only the pixel limits count."""
     max_prompt_tokens: int = 16_384
     """Longest prompt; longer ones are bad samples, found from the plan before any decode."""
+    workers: int = 4
+    """Samples that each rank plans, decodes and cuts into patches at once, each decoder in a process of its own."""
+    ahead_mb: int = 8192
+    """Memory, in MiB on each rank, for samples of the next step that are made ready while this one samples and trains
+    (the first always is); 0: none is."""
     on_bad_sample: Literal["error", "skip"] = "error"
     """What a sample does that cannot be used (a wrong row, a broken file, too long a prompt): stop the run, or be left
     out, counted and noted in bad_samples.jsonl."""
@@ -121,13 +126,15 @@ class DataConfig:
     thinking: bool = True
     """Ask for `<think>..</think>` before `<answer>..</answer>`."""
     templates: str | None = None
-    """Folder of prompt templates that come before the package's own; a file is named TYPE.jinja, spaces as "_"."""
+    """Prompt templates: a file for all types, or a folder whose files TYPE.jinja (spaces as "_") come before the
+    package's own."""
     modality_ratios: Mapping[str, float] | None = None
     """Share of the training samples of each modality (video, image, text), relative to each other; None: as they
     come."""
 
     def __post_init__(self) -> None:
-        check_range("data", self, low=1, names=("max_prompt_tokens",))
+        check_range("data", self, low=1, names=("max_prompt_tokens", "workers"))
+        check_range("data", self, low=0, names=("ahead_mb",))
         check_frames("data.video", self.video)
         check_pixels("data.image", self.image)
         labels = [source.label for source in self.train]
@@ -288,10 +295,14 @@ class RewardConfig:
     overlong_buffer_tokens: int = 0
     """The last tokens before rollout.max_response_tokens over which the part "overlong" falls from 0 to -1; 0: none."""
     rewards: Mapping[str, str] = field(default_factory=dict)
-    """Problem type -> "file.py:function": a reward of your own for that type; the path is relative to the recipe."""
+    """Problem type -> "file.py:function": a reward of your own for that type, or for all types without one under the
+    name "*"; the path is relative to the recipe. Functions of `reward_input` dictionaries (EasyR1) are run as they
+    are."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """Name -> "file.py:function": a part of your own in every score; `weights` says what it is worth. The path is
     relative to the recipe."""
+    arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Name of one of `rewards` or `parts` -> keyword arguments of its function, e.g. {"*": {format_weight: 0.2}}."""
     workers: int = 2
     """Processes for answers that may take long to score (math, code, rewards of your own)."""
     deadline_s: float = 10.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -138,15 +139,16 @@ class Trainer:
         with self._ranks.agree("room for a checkpoint"):
             if self._ranks.is_first:
                 require_room(self._folder.checkpoints, self._checkpoint_bytes)
-        if self._is_validation_missing():  # at the start, and where the run was left before it
-            self._save(is_best=self._validate())
-        elif self._saved_step < 0:
-            self._save(is_best=False)
-        while self._state.step < self._config.train.steps and not self._is_ending:
-            self._step()
-        if self._saved_step < self._state.step:
-            self._save(is_best=False)
-        self._saver.close()
+        with closing(self._collector.supply):
+            if self._is_validation_missing():  # at the start, and where the run was left before it
+                self._save(is_best=self._validate())
+            elif self._saved_step < 0:
+                self._save(is_best=False)
+            while self._state.step < self._config.train.steps and not self._is_ending:
+                self._step()
+            if self._saved_step < self._state.step:
+                self._save(is_best=False)
+            self._saver.close()
         return self._state
 
     def _restore(self, resume_from: Path | None) -> RunState:

@@ -53,6 +53,9 @@ class MadePreparer:
     def prompt(self, sample):
         return self.cases[sample.id].group.prompt
 
+    def num_bytes(self, prompt):
+        return 1
+
     def clips(self, prompt):
         if prompt.sample.id in self.bad:
             raise MediaError("cannot be decoded", where=f"{prompt.sample.id}.mp4")
