@@ -15,6 +15,8 @@ from easyvideor1.cli import main
 from easyvideor1.records.jsonl import read_objects
 
 KILLS = 2
+DEADLINE_S = "40"
+"""Of one video; on a busy machine a small one takes seconds."""
 FAILED = ["broken-0", "gone-0"]
 
 
@@ -103,20 +105,20 @@ def test_ten_kills_at_random_moments_change_nothing(model: Path, tmp_path: Path)
     make_data(data, num_videos=8, num_questions=8)
     add_hanging_video(data)
     once = tmp_path / "once"
-    assert main(words(model, data, once, "--deadline", "8")) == 1
+    assert main(words(model, data, once, "--deadline", DEADLINE_S)) == 1
     expected = answers(once)
     assert len(expected) == 3 * 8 * 8 + 3
     coverage = results(once)["benchmarks"]["videomme"]["coverage"]
     errors = {item["id"]: item["error"] for item in coverage["failed"]}
     assert errors.keys() == {"hangs-0", *FAILED}
-    assert "not done within 8 s" in errors["hangs-0"]
+    assert f"not done within {DEADLINE_S} s" in errors["hangs-0"]
     assert results(once)["benchmarks"]["videomme"]["num_scored"] == 8 * 8 + 3
     # The video that hangs is begun first, and most of the others are answered while it is waited for.
     order = [record["id"] for record in read_objects(once / "videomme" / "answers.jsonl")]
     assert order.index("hangs-0") > 8
 
     out = tmp_path / "killed"
-    arguments = words(model, data, out, "--deadline", "8")
+    arguments = words(model, data, out, "--deadline", DEADLINE_S)
     kills = []
     while len(kills) < 10:
         before, process = len(answers(out)), start(arguments)
