@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 
+from easyvideor1.cli.benchmarks import json_object
 from easyvideor1.cli.evaluated import print_preflight, print_results, progress_line
 from easyvideor1.config import CacheConfig, ModelConfig
 from easyvideor1.errors import UsageError
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--limit", type=int, metavar="N", help="only the first N items of each benchmark")
     group.add_argument("--shard", metavar="i/n", help="only every n-th video; all shards share the folder")
     group.add_argument("--engine", default="hf", help="what answers: hf, vllm or openai (hf)")
-    group.add_argument("--vllm-args", type=_json_object, default={}, metavar="JSON", help="of vLLM's EngineArgs")
+    group.add_argument("--vllm-args", type=json_object, default={}, metavar="JSON", help="of vLLM's EngineArgs")
     group.add_argument("--url", help="address of the server, for --engine openai")
     group.add_argument("--processor", metavar="DIR", help="folder of the tokenizer of a served model")
     group.add_argument("--cache", metavar="DIR", help="frame cache (O/frames); share it between models")
@@ -52,16 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--retry-failed", action="store_true", help="ask again what could not be asked before")
     group.add_argument("--ray", metavar="N", type=int, help="as N shards, tasks of a Ray cluster")
     group.add_argument("--json", action="store_true", help="print the results as one JSON object, last")
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"a JSON object is needed, such as '{{\"max_num_seqs\": 64}}', got {text}")
-    return value
 
 
 def run(args: argparse.Namespace) -> int:
