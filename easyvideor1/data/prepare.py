@@ -75,6 +75,15 @@ class Preparer:
     def clips(self, prompt: Prompt) -> tuple[Clip, ...]:
         return tuple(self._clips.load(plan) for plan in prompt.plans)
 
+    def num_bytes(self, prompt: Prompt) -> int:
+        """Memory that the pixels of a prompt take: uint8 frames, and patches in the model's type."""
+        vision, total = self.encoder.vision, 0
+        for plan in prompt.plans:
+            frame = 3 * plan.height * plan.width
+            num_padded = plan.grid_thw[0] * vision.temporal_patch
+            total += frame * (len(plan.times_s) + num_padded * self._dtype.itemsize)
+        return total
+
     def example(self, prompt: Prompt, clips: tuple[Clip, ...]) -> Example:
         features = media_inputs(prompt, clips, self.encoder.vision, dtype=self._dtype)
         return Example(prompt=prompt, clips=clips, features=features)

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Generic, Self
 
-from easyvideor1.errors import DataError, EasyVideoError
+from easyvideor1.errors import DataError, EasyVideoError, JobError
 from easyvideor1.jobs.worker import START_UP_S, Item, NeedsWarmUp, Notice, Result, Worker, too_late
 
 
@@ -63,9 +63,13 @@ class Pool(Generic[Item, Result]):
         """The result of one item; safe to call from many threads, each waits for a free process.
 
         Raises:
-            EasyVideoError: what the function raised; a JobError where it could not be finished.
+            EasyVideoError: what the function raised; a JobError where it could not be finished, or the pool is closed.
         """
-        worker = self._alive(self._places.get())
+        place = self._places.get()
+        if self._is_closed:  # by another thread
+            self._places.put(place)
+            raise JobError("its pool of processes is closed")
+        worker = self._alive(place)
         try:
             return worker.call(item, deadline_s=self.deadline_s)
         finally:

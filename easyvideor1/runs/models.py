@@ -31,21 +31,24 @@ class Models:
     policy: PackForward
     reference: Reference | None
     sampler: PreTrainedModel | None
-    """A whole copy of the policy to sample from, where its own weights are sharded; None: the policy itself, or
-    an engine with weights of its own."""
+    """A whole copy of the policy to sample from, where its own weights are sharded or learn meanwhile; None: the policy
+    itself, or an engine with weights of its own."""
+    overlaps: bool
+    """The sampler samples while the policy learns, so they must share nothing."""
 
     def engine(self, policy: Policy, encoder: Encoder, *, tokens_per_batch: int) -> HFEngine:
         """An engine that samples with the weights of the policy."""
         if self.sampler is None:
             return HFEngine(policy.model, encoder, tokens_per_batch=tokens_per_batch, tower=policy.tower)
         sampler = self.sampler
-        if policy.tower.is_frozen:  # then it is whole on every rank, and looks once for both
+        shares_tower = policy.tower.is_frozen and not self.overlaps
+        if shares_tower:  # it is whole on every rank, and looks once for both
             sampler.model.visual = vision_tower(policy.model)
         return HFEngine(
             sampler,
             encoder,
             tokens_per_batch=tokens_per_batch,
-            tower=policy.tower if policy.tower.is_frozen else None,
+            tower=policy.tower if shares_tower else None,
             take_over=lambda: copy_weights(policy.model, sampler),
         )
 
@@ -55,7 +58,7 @@ def load_models(config: RunConfig, ranks: Ranks, *, needs_reference: bool, resum
 
     With several ranks the weights are sharded in float32 (see `sharded`), and each rank reads its part of them. Where
     Transformers samples, every rank has a whole copy too, in the type that the model computes in: sampling a token
-    would else gather the whole model each time.
+    would else gather the whole model each time. Where sampling and learning overlap, there is such a copy too.
 
     Args:
         resume_from: the checkpoint to go on from; None: the run begins.
@@ -64,41 +67,37 @@ def load_models(config: RunConfig, ranks: Ranks, *, needs_reference: bool, resum
         UsageError: a model cannot be read.
         RunError: a weight that the policy begins with is no number.
     """
-    if ranks.size > 1:
-        return _load_sharded(config, ranks, needs_reference=needs_reference, resume_from=resume_from)
-    weights = checkpoint.weights_folder(resume_from) if resume_from else None
-    policy = PackForward(_ready(load_model(config.model, weights=weights)))
-    if resume_from and lora.has_adapters(policy.model):
-        lora.load_adapters(policy.model, resume_from)
-    require_finite(policy.model, where=str(resume_from or config.model.path))
-    reference = None
-    if needs_reference and config.model.lora is None:
-        base = PackForward(_ready(load_model(config.model)).requires_grad_(False).eval())
-        reference = reference_of(policy, base=lambda: base)
-    elif needs_reference:
-        reference = reference_of(policy)
-    return Models(policy=policy, reference=reference, sampler=None)
-
-
-def _load_sharded(config: RunConfig, ranks: Ranks, *, needs_reference: bool, resume_from: Path | None) -> Models:
-    weights = checkpoint.weights_folder(resume_from) if resume_from else None
-    policy = _sharded(config, ranks, weights=weights)
+    load = _sharded if ranks.size > 1 else _whole
+    policy = load(config, ranks, weights=checkpoint.weights_folder(resume_from) if resume_from else None)
     with ranks.agree("weights to begin with"):
         if resume_from and lora.has_adapters(policy.model):
             lora.load_adapters(policy.model, resume_from)
         require_finite(policy.model, where=str(resume_from or config.model.path))
     reference = None
     if needs_reference and config.model.lora is None:
-        base = _sharded(config, ranks, trains=False)
+        base = load(config, ranks, trains=False)
         reference = reference_of(policy, base=lambda: base)
     elif needs_reference:
         reference = reference_of(policy)
-    sampler = None
-    if config.rollout.engine == "hf":
-        with ranks.agree("model to sample from"):
-            plain = replace(config.model, lora=None, gradient_checkpointing=False)
-            sampler = _ready(load_model(plain)).requires_grad_(False)
-    return Models(policy=policy, reference=reference, sampler=sampler)
+    return Models(policy=policy, reference=reference, sampler=_sampler(config, ranks), overlaps=_overlaps(config))
+
+
+def _overlaps(config: RunConfig) -> bool:
+    return config.train.async_level > 0
+
+
+def _sampler(config: RunConfig, ranks: Ranks) -> PreTrainedModel | None:
+    if config.rollout.engine != "hf" or not (ranks.size > 1 or _overlaps(config)):
+        return None
+    with ranks.agree("model to sample from"):
+        plain = replace(config.model, lora=None, gradient_checkpointing=False)
+        return _ready(load_model(plain)).requires_grad_(False)
+
+
+def _whole(config: RunConfig, ranks: Ranks, *, weights: Path | None = None, trains: bool = True) -> PackForward:
+    """The configured model of the only process; see `_sharded`."""
+    model = _ready(load_model(config.model, weights=weights))
+    return PackForward(model if trains else model.requires_grad_(False).eval())
 
 
 def _sharded(config: RunConfig, ranks: Ranks, *, weights: Path | None = None, trains: bool = True) -> PackForward:

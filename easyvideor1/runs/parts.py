@@ -56,7 +56,7 @@ def opened(config: RunConfig) -> Iterator[Parts]:
     rewards = RewardPool.from_config(
         config.reward, thinking=config.data.thinking, max_response_tokens=config.rollout.max_response_tokens
     )
-    with rewards, DecodePool(1, config.cache.deadline_s, files=known_files(config.cache)) as decoder:
+    with rewards, DecodePool(config.data.workers, config.cache.deadline_s, files=known_files(config.cache)) as decoder:
         encoder = Encoder.from_pretrained(model_files(config.model.path))
         prepare = Preparer(
             encoder,

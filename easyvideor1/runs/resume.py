@@ -19,6 +19,7 @@ FREE = (
     # Where things lie, and how much room and time they may take.
     r"cache\.(dir|mode|max_bytes|deadline_s)",
     r"data\.(train|validation)\[\d+\]\.media_root",
+    r"data\.(workers|ahead_mb)",
     r"reward\.(workers|deadline_s|memory_mb)",
     r"reward\.judge\.(base_url|cache_dir|api_key_file|concurrency|timeout_s|retries)",
     # What is computed at once; the numbers are the same up to rounding.

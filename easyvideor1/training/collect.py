@@ -6,15 +6,12 @@ pixels are only where a prompt is sampled or computed. What comes out does not d
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeVar
 
 from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.config import RunConfig
-from easyvideor1.data.order import order, strata
 from easyvideor1.data.prepare import Preparer
 from easyvideor1.errors import DataError, RunError
 from easyvideor1.records.stopwatch import Stopwatch
@@ -24,32 +21,12 @@ from easyvideor1.rollout.engine import Engine, Request, Sampling
 from easyvideor1.rollout.groups import fill, has_signal, num_sampled, takes_offline, with_offline
 from easyvideor1.rollout.offline import OfflineTrajectories
 from easyvideor1.seeds import mix_seed
-from easyvideor1.training.balance import karmarkar_karp
-from easyvideor1.training.costs import Share, prompt_cost
+from easyvideor1.training.costs import Share
+from easyvideor1.training.supply import Supply, Tell, Usable, joined
 from easyvideor1.types import Example, Group, Prompt, Rollout, Sample, Score, Scorer, StopReason
 
 EXAMPLES_IN_ERRORS = 3
-Tell = Callable[[str, int, int], None]
-"""Takes what is counted, how many are done, and of how many."""
 SHOWN_IDS = 20
-Item = TypeVar("Item")
-
-
-class Usable:
-    """A sample that can be asked: its prompt, and the rank that samples its responses."""
-
-    def __init__(self, prompt: Prompt, *, rank: int, prepare: Callable[[Prompt], Example]) -> None:
-        self.prompt, self.rank = prompt, rank
-        self._prepare = prepare
-
-    @cached_property
-    def example(self) -> Example:
-        """The prompt with its pixels; read when it is asked for, and kept.
-
-        Raises:
-            DataError: a medium cannot be read.
-        """
-        return self._prepare(self.prompt)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,6 +55,8 @@ class Collected:
     """Tokens that the engine generated for them."""
     cursor: int
     """Place in the order of samples after those of this step."""
+    version: int
+    """Of the weights that sampled them."""
     tally: Tally
 
     @property
@@ -123,14 +102,22 @@ class Collector:
         if offline is not None and not algorithm.needs_policy_rollouts:
             # Samples without a trajectory would train nothing.
             samples = [sample for sample in samples if sample.id in offline.by_sample]
-        self._config, self._samples, self._prepare = config, samples, prepare
-        self._strata = strata(samples, config.data)
-        self._engine, self._score, self._algorithm = engine, score, algorithm
-        self._offline, self._watch, self._note_bad = offline, watch, note_bad
-        self._tell = tell
-        self._costs, self._ranks = share.costs, share.ranks
+        self._config, self._engine, self._score, self._algorithm = config, engine, score, algorithm
+        self._offline, self._watch, self._tell, self._beat = offline, watch, tell, beat
+        self._ranks = share.ranks
         self._n = config.rollout.n if algorithm.needs_policy_rollouts else 1
-        self._num_tokens, self._beat = 0, beat
+        self._num_tokens, self._is_stopped = 0, False
+        self.supply = Supply(
+            config,
+            samples=samples,
+            prepare=prepare,
+            share=share,
+            rollouts_per_prompt=self._n,
+            watch=watch,
+            note_bad=note_bad,
+            tell=tell,
+            beat=beat,
+        )
 
     def collect(self, step: int, cursor: int, *, version: int) -> Collected:
         """The groups of a step; with dynamic sampling, groups without signal are dropped and refilled.
@@ -149,7 +136,7 @@ class Collector:
 
         def take(count: int) -> list[Candidate]:
             nonlocal cursor, num_skipped
-            usable, cursor_after = self._take(count, cursor)
+            usable, cursor_after = self.supply.take(count, cursor, goes_on=step < config.train.steps)
             num_skipped += cursor_after - cursor - len(usable)
             cursor = cursor_after
             candidates = self._candidates(usable, step=step, version=version)
@@ -178,92 +165,20 @@ class Collector:
             sampled=sampled,
             num_tokens=int(self._ranks.sum(self._num_tokens - tokens, of="sampled tokens")),
             cursor=cursor,
+            version=version,
             tally=tally,
         )
 
-    def _take(self, count: int, cursor: int) -> tuple[dict[int, Usable], int]:
-        """The next `count` usable samples in the run's order by their places in it, and the place after them; bad ones
-        by the run's policy."""
-        usable: dict[int, Usable] = {}
-        num_bad = 0
-        while len(usable) < count:
-            # As many as are missing: so the last of them is the last that is taken, on any number of ranks.
-            taken = itertools.islice(order(self._strata, seed=self._config.seed, start=cursor), count - len(usable))
-            samples = {cursor + i: self._samples[index] for i, index in enumerate(taken)}
-            cursor += len(samples)
-            for place, found in self._tried(samples).items():
-                if isinstance(found, Usable):
-                    usable[place] = found
-                    continue
-                if self._config.data.on_bad_sample == "error":
-                    raise found
-                num_bad += 1
-                self._note_bad(found)
-                if num_bad > len(self._samples):
-                    raise RunError(f"no usable sample is left; the last error: {found}") from found
-        return usable, cursor
-
-    def _tried(self, samples: Mapping[int, Sample]) -> dict[int, Usable | DataError]:
-        """Samples by their places -> whether they can be used, in the same order and the same on all ranks.
-
-        Every rank makes a part of the prompts; they are dealt by their cost, and each rank reads the media of its own.
-        """
-        with self._ranks.agree("prompts"):
-            own = {}
-            for place in (places := self._ranks.share(list(samples))):
-                own[place] = self._prompt(samples[place])
-                self._tell("prompts made", len(own), len(places))
-        prompts = _joined(self._ranks.gather(own, of="prompts"))
-        found: dict[int, Usable | DataError] = self._dealt({place: prompts[place] for place in samples})
-        with self._ranks.agree("media"):
-            errors = {}
-            read = [
-                (place, item)
-                for place, item in found.items()
-                if isinstance(item, Usable) and item.rank == self._ranks.rank
-            ]
-            for number, (place, item) in enumerate(read, start=1):
-                if error := _unreadable(item):
-                    errors[place] = error
-                self._tell("samples prepared", number, len(read))
-        return found | _joined(self._ranks.gather(errors, of="media"))
-
-    def _prompt(self, sample: Sample) -> Prompt | DataError:
-        self._beat(f"the prompt of sample {sample.id}")
-        try:
-            with self._watch.part("process"):
-                return self._prepare.prompt(sample)
-        except DataError as error:
-            return error
-
-    def _example(self, prompt: Prompt) -> Example:
-        self._beat(f"reading the media of sample {prompt.sample.id}")
-        with self._watch.part("decode", item=prompt.sample.id):
-            clips = self._prepare.clips(prompt)
-        with self._watch.part("process"):
-            return self._prepare.example(prompt, clips)
-
-    def _dealt(self, prompts: Mapping[int, Prompt | DataError]) -> dict[int, Usable | DataError]:
-        """The prompts with the rank that samples their responses, which are taken to be of middling length."""
-        length = self._config.rollout.max_response_tokens // 2
-        good = {place: prompt for place, prompt in prompts.items() if isinstance(prompt, Prompt)}
-        costs = [
-            prompt_cost(prompt, self._costs) + self._n * self._costs.response(length, num_prompt=len(prompt))
-            for prompt in good.values()
-        ]
-        parts = karmarkar_karp(costs, num_parts=self._ranks.size)
-        rank_of = {number: rank for rank, part in enumerate(parts) for number in part}
-        usable = {
-            place: Usable(prompt, rank=rank_of[number], prepare=self._example)
-            for number, (place, prompt) in enumerate(good.items())
-        }
-        return {place: usable.get(place, prompt) for place, prompt in prompts.items()}  # type: ignore[misc]
+    def stop(self) -> None:
+        """End, from another thread, what `collect` is about."""
+        self._is_stopped = True
+        self.supply.close()
 
     def _candidates(self, usable: Mapping[int, Usable], *, step: int, version: int) -> list[Candidate]:
         with self._ranks.agree("rollouts"):
             own = {place: item for place, item in usable.items() if item.rank == self._ranks.rank}
             made = self._made(own, step=step, version=version)
-        of_all = _joined(self._ranks.gather(made, of="rollouts"))
+        of_all = joined(self._ranks.gather(made, of="rollouts"))
         candidates = [
             Candidate(
                 usable=item,
@@ -294,6 +209,8 @@ class Collector:
         num_sequences = sum(request.sampling.n for request in wanted.values())
         self._tell_waiting(wanted, usable, step)
         for request, scored in ask(wanted.values(), engine=self._engine, score=self._score, timed=self._watch.part):
+            if self._is_stopped:
+                raise CancelledError
             place, _ = keys[request]
             _check_version(scored.rollouts, version, sample_id=usable[place].prompt.sample.id)
             found[keys[request]] = scored
@@ -368,19 +285,6 @@ class _Made:
     sampled_scores: tuple[Score, ...]
     """Scores of the policy's rollouts, before an offline trajectory took the place of one."""
     greedy_score: Score | None
-
-
-def _joined(parts: Sequence[Mapping[int, Item]]) -> dict[int, Item]:
-    return {place: item for part in parts for place, item in part.items()}
-
-
-def _unreadable(usable: Usable) -> DataError | None:
-    """Read the media of a sample, and say why where that cannot be done."""
-    try:
-        usable.example  # noqa: B018 - it is kept
-    except DataError as error:
-        return error
-    return None
 
 
 def _check_unscored(made: Sequence[_Made], candidates: Sequence[Candidate], *, limit: float, step: int) -> None:

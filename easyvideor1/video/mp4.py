@@ -15,6 +15,8 @@ from typing import BinaryIO
 
 import numpy as np
 
+from easyvideor1.video.stray_times import stray_places
+
 CONTAINERS = frozenset({b"trak", b"mdia", b"minf", b"stbl", b"edts"})
 MOST_INDEX_BYTES = 256 << 20
 """Largest `moov` box that is read."""
@@ -94,6 +96,8 @@ class Index:
             if int(offsets[:, 0].sum()) != count:
                 return None
             pts += np.repeat(offsets[:, 1], offsets[:, 0])
+        if stray_places(pts, 1 / _clock(track[b"mdhd"])):
+            return None
         order = np.argsort(pts, kind="stable")
         shown = pts[order]
         starts_clean = order[0] == 0 and (b"stss" not in track or _numbers(track[b"stss"], ">u4")[0] == 1)

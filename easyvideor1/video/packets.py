@@ -26,6 +26,7 @@ from easyvideor1.video.container import (
 from easyvideor1.video.fields import FieldReader
 from easyvideor1.video.source import Source, remembered
 from easyvideor1.video.stills import BROWSER_DELAY_MS, SHORTEST_DELAY_MS
+from easyvideor1.video.stray_times import stray_places, without_strays
 
 NO_TIME = np.iinfo(np.int64).min
 MOST_TIME = 1 << 61
@@ -120,7 +121,8 @@ def scan(source: Source) -> Packets:
         table = _with_whole_last_frame(table)
     if is_gif:
         table = _slowed(table, lengths * float(base))
-    if is_cut or table.duration_s < promised_s * CUT_FRAC:
+    reached_s = max(table.duration_s, _reached_s(table, base))
+    if is_cut or reached_s < promised_s * CUT_FRAC:
         table = _only_decodable(source, table)
     return table
 
@@ -185,6 +187,12 @@ def _promised_s(container: InputContainer, stream: VideoStream) -> float:
     return 0.0
 
 
+def _reached_s(table: Packets, base: Fraction) -> float:
+    """From the first to the last display time as they stand in the file, stray ones included: a header counts those."""
+    stamps = table.pts[table.shown]
+    return float((int(stamps.max()) - int(stamps.min())) * base) if table.has_times else 0.0
+
+
 def _only_decodable(source: Source, table: Packets) -> Packets:
     """The table of a damaged file without the frames that do not come out of the decoder."""
     stamps = _decoded_stamps(source, is_strict=table.has_times)
@@ -217,13 +225,16 @@ def _decoded_stamps(source: Source, *, is_strict: bool) -> list[int]:
 def _timed(table: Packets, dts: np.ndarray, durations: np.ndarray, *, base: Fraction, rate: Fraction | None) -> Packets:
     """Put the shown packets into display order and give each its time."""
     shown = _decodable(table)
-    by_time = shown[np.argsort(table.pts[shown], kind="stable")]
-    stamps = table.pts[by_time]
-    has_times = table.has_times and bool(stamps[0] >= -MOST_TIME and stamps[-1] <= MOST_TIME)
+    found = table.pts[shown]
+    has_times = table.has_times and bool(found.min() >= -MOST_TIME and found.max() <= MOST_TIME)
+    dts = _with_strays_unknown(dts, base)
     if has_times and not _restarts(dts[shown], base):
-        shown, last_s = by_time, float(durations[by_time[-1]] * base)
+        pts = without_strays(found, float(base))
+        order = np.argsort(pts, kind="stable")
+        shown, stamps = shown[order], pts[order]
+        last_s = float(durations[shown[-1]] * base)
         times_s = (stamps - stamps[0]).astype(float) * base.numerator / base.denominator
-        is_whole = bool((np.diff(stamps) > 0).all())
+        is_whole = bool((np.diff(stamps) > 0).all() and (pts == found).all())
         times_s = _parted(times_s, _usual_s(np.diff(times_s), durations, base, rate))
     else:
         has_times = False
@@ -273,6 +284,14 @@ def _usual_s(steps_s: np.ndarray, durations: np.ndarray, base: Fraction, rate: F
     """The usual time between frames: of the steps that go up, else of the durations, else what the header says."""
     is_up = steps_s > 0
     return _typical_s(steps_s[is_up] if is_up.any() else durations[durations > 0] * float(base), rate)
+
+
+def _with_strays_unknown(dts: np.ndarray, base: Fraction) -> np.ndarray:
+    """int64 [P] in file order, NO_TIME in the place of stray ones."""
+    known = np.flatnonzero(dts != NO_TIME)
+    cleaned = dts.copy()
+    cleaned[known[stray_places(dts[known], float(base))]] = NO_TIME
+    return cleaned
 
 
 def _restarts(dts: np.ndarray, base: Fraction) -> bool:

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,23 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from support.small_run import numbers, recipe, rows, scene, start, text_rows, weights, write_inputs, write_rows
+from support.small_run import (
+    numbers,
+    recipe,
+    rows,
+    scene,
+    start,
+    start_warm,
+    text_rows,
+    weights,
+    write_inputs,
+    write_rows,
+)
+from support.warm_start import WarmProcess
 
 from easyvideor1.cli import main
 from easyvideor1.demo.clips import write_clip
+from easyvideor1.demo.setup import MODEL
 from easyvideor1.records import jsonl
 from easyvideor1.training import shelf
 
@@ -46,10 +58,10 @@ def own_reward(folder: Path, code: str) -> dict[str, Any]:
     return {"reward.rewards": {"numerical": f"{path}:judge"}, "reward.workers": 1}
 
 
-def wait_for(path: Path, process: subprocess.Popen[str] | None = None) -> None:
+def wait_for(path: Path, process: WarmProcess) -> None:
     until = time.monotonic() + WAIT_S
     while not path.exists():
-        assert process is None or process.poll() is None, process.communicate()
+        assert process.poll() is None, process.communicate(timeout=1)
         assert time.monotonic() < until, f"{path} did not appear"
         time.sleep(0.02)
 
@@ -59,7 +71,7 @@ def test_a_signal_of_a_scheduler_ends_the_run_after_its_step_and_the_run_goes_on
     folder: Path, tmp_path: Path, name: str
 ) -> None:
     changes = {"train.steps": 30, "train.validate_every": 1}
-    with start("train", texts(folder, tmp_path / "run", changes)) as process:
+    with start_warm("train", texts(folder, tmp_path / "run", changes)) as process:
         wait_for(tmp_path / "run" / "checkpoints" / shelf.name_of(2), process)
         process.send_signal(getattr(signal, name))
         _, errors = process.communicate(timeout=WAIT_S)
@@ -96,7 +108,7 @@ def test_ctrl_c_in_the_first_seconds_is_one_line(folder: Path, tmp_path: Path, a
 def test_a_second_run_in_the_same_folder_is_refused_and_changes_nothing(
     folder: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    with start("train", texts(folder, tmp_path / "run", {"train.steps": 500})) as process:
+    with start_warm("train", texts(folder, tmp_path / "run", {"train.steps": 500})) as process:
         wait_for(tmp_path / "run" / "checkpoints" / shelf.name_of(1), process)
         assert main(["train", str(tmp_path / "run.yaml")]) == 2
         assert f"another process writes to this run: process {process.pid}" in capsys.readouterr().err
@@ -146,7 +158,7 @@ def test_a_replaced_video_is_refused_when_a_run_goes_on_and_under_a_running_one(
     assert "videos.jsonl:1: the content of its media (" in error
     assert "is another than when this run began" in error
     (data / "a.mp4").write_bytes(old)  # at another time than before
-    with start("train", path, "train.steps=500") as process:
+    with start_warm("train", path, "train.steps=500") as process:
         wait_for(tmp_path / "run" / "checkpoints" / shelf.name_of(2), process)
         write_clip(scene("blue", seed=1), data / "new.mp4", side_px=64)
         os.replace(data / "new.mp4", data / "a.mp4")
@@ -281,7 +293,7 @@ def test_what_a_reward_starts_and_prints_ends_with_it(folder: Path, tmp_path: Pa
         "    return Score(value=0.5, parsed='p' * 10_000_000, reason='r' * 1_000_000)\n"
     )
     changes = own_reward(tmp_path, code) | {"train.steps": 1}
-    with start("train", texts(folder, tmp_path / "run", changes)) as process:
+    with start_warm("train", texts(folder, tmp_path / "run", changes)) as process:
         output, errors = process.communicate(timeout=WAIT_S)
     assert process.returncode == 0, errors[-2000:]
     assert len(errors) + len(output) < 500_000
@@ -296,7 +308,7 @@ def test_a_run_that_does_not_move_ends_with_its_stacks(folder: Path, tmp_path: P
     code = f"    open({str(tmp_path / 'there')!r}, 'w').close()\n    time.sleep(1000)\n"
     limits = {"reward.deadline_s": 900.0, "train.stall_limit_s": 3.0, "data.validation": []}
     changes = own_reward(tmp_path, code) | limits
-    with start("train", texts(folder, tmp_path / "run", changes)) as process:
+    with start_warm("train", texts(folder, tmp_path / "run", changes)) as process:
         _, errors = process.communicate(timeout=WAIT_S)
     assert process.returncode == 3
     last = errors.strip().splitlines()[-1]
@@ -306,3 +318,36 @@ def test_a_run_that_does_not_move_ends_with_its_stacks(folder: Path, tmp_path: P
     assert "in judge" in errors, "the worker"
     assert (tmp_path / "run" / "stopped.txt").read_text().startswith("no progress for 3 s")
     assert json.loads((tmp_path / "run" / "run.json").read_text())
+
+
+def test_checkpoints_written_in_the_background_hold_the_weights_of_their_step(folder: Path, tmp_path: Path) -> None:
+    keep = {"train.keep_checkpoints": 4, "train.checkpoint_every": 1}
+    for name, changes in (("front", keep), ("back", keep | {"train.save_in_background": True})):
+        assert main(["train", texts(folder, tmp_path / name, changes)]) == 0
+    front, back = ((tmp_path / name / "checkpoints").glob("step-*/**/*.safetensors") for name in ("front", "back"))
+    contents = [
+        {str(path.relative_to(path.parents[2])): path.read_bytes() for path in paths} for paths in (front, back)
+    ]
+    assert len(contents[0]) == 2 * 4
+    assert contents[0] == contents[1]
+    assert numbers(tmp_path / "front") == numbers(tmp_path / "back")
+
+
+def test_an_update_that_breaks_the_weights_ends_the_run_and_leaves_a_checkpoint_from_before_it(
+    folder: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    code = "    return Score(value=len(set(text)) / 100 if '</answer>' in text else 0.0)\n"
+    changes = own_reward(tmp_path, code) | {
+        "model.path": str(MODEL),
+        "data.validation": [],
+        "optimizer.learning_rate": 10.0,
+        "rollout.max_response_tokens": 24,
+        "train.steps": 12,
+        "train.checkpoint_every": 1,
+        "train.stop.dead_steps": 2,
+    }
+    assert main(["train", texts(folder, tmp_path / "run", changes)]) == 3
+    error = capsys.readouterr().err
+    found = re.search(r"the update of step (\d+) broke the weights .* Those of step (\d+) or before", error)
+    assert found, error
+    assert weights(tmp_path / "run", int(found[2]))

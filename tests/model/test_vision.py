@@ -268,7 +268,7 @@ def test_with_a_frozen_tower_a_step_with_reference_and_old_log_probs_looks_once_
     model.model.visual.requires_grad_(False)
     calls, of_reference = counted(model), counted(copy_of_reference(trainer))
     examples = []
-    preparer = trainer._collector._prepare
+    preparer = trainer._collector.supply._prepare
     make = preparer.example
     monkeypatch.setattr(preparer, "example", lambda *args: examples.append(make(*args)) or examples[-1])
     trainer.run()

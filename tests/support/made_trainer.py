@@ -60,6 +60,9 @@ class MadePreparer:
     def prompt(self, sample):
         return self.cases[sample.id].group.prompt
 
+    def num_bytes(self, prompt):
+        return 1
+
     def clips(self, prompt):
         if prompt.sample.id in self.bad:
             raise MediaError("cannot be decoded", where=f"{prompt.sample.id}.mp4")
@@ -139,7 +142,7 @@ def made_trainer(
         config,
         samples=preparer.samples,
         prepare=preparer,
-        engine=engine or made_engine(policy, tiny_model(family).to(dtype)),
+        engine=engine or made_engine(policy, tiny_model(family).to(dtype), overlaps=config.train.async_level > 0),
         policy=policy,
         algorithm=algorithm,
         score=score,
@@ -150,8 +153,8 @@ def made_trainer(
     )
 
 
-def made_engine(policy, sampler):
-    if policy.ranks.size == 1:
+def made_engine(policy, sampler, *, overlaps=False):
+    if policy.ranks.size == 1 and not overlaps:
         return HFEngine(policy.model, ENCODER, tokens_per_batch=300, tower=policy.tower)
     shared_prefix.enable(sampler)
     # Other batches than those of one process.

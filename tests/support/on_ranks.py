@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
+import contextlib
 import os
 import pickle
 import socket
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from support.warm_start import WarmProcess
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
     """How the process of a rank ended."""
 
-    code: int
+    code: int | None
     stderr: str
     result: Any
     """What the function returned; None where it raised."""
@@ -31,32 +29,25 @@ def on_ranks(function: Callable[..., Any], *args: Any, size: int = 2, timeout_s:
     """Call a function of a support module in `size` processes at once, with the environment of torchrun.
 
     Raises:
-        subprocess.TimeoutExpired: they did not end in time; they are killed.
+        TimeoutError: they did not end in time; they are killed.
     """
     with tempfile.TemporaryDirectory() as name, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         free.close()
-        folder = Path(name)
-        (folder / "args").write_bytes(pickle.dumps((function.__module__, function.__name__, args)))
         common = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-        path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+        files = [Path(name) / f"result{rank}" for rank in range(size)]
         processes = [
-            subprocess.Popen(
-                [sys.executable, "-m", "support.on_ranks", name],
-                env={**os.environ, **common, "RANK": str(rank), "LOCAL_RANK": str(rank), "PYTHONPATH": path},
-                stderr=subprocess.PIPE,
-                text=True,
+            WarmProcess(
+                _call, function, args, file, env={**os.environ, **common, "RANK": str(rank), "LOCAL_RANK": str(rank)}
             )
-            for rank in range(size)
+            for rank, file in enumerate(files)
         ]
-        try:
-            errors = [process.communicate(timeout=timeout_s)[1] for process in processes]
-        finally:
+        with contextlib.ExitStack() as stack:
             for process in processes:
-                process.kill()
-                process.wait()
-        files = [folder / f"result{rank}" for rank in range(size)]
+                stack.enter_context(process)
+                stack.callback(process.kill)
+            errors = [process.communicate(timeout=timeout_s)[1] for process in processes]
         return [
             Ended(
                 code=process.returncode,
@@ -67,19 +58,14 @@ def on_ranks(function: Callable[..., Any], *args: Any, size: int = 2, timeout_s:
         ]
 
 
+def _call(function: Callable[..., Any], args: tuple[Any, ...], file: Path) -> int:
+    file.write_bytes(pickle.dumps(function(*args)))
+    return 0
+
+
 def results(function: Callable[..., Any], *args: Any, size: int = 2, timeout_s: float = 600.0) -> list[Any]:
     """The same where no rank may fail: what each returned."""
     ended = on_ranks(function, *args, size=size, timeout_s=timeout_s)
     for rank, end in enumerate(ended):
         assert end.code == 0, f"rank {rank}: {end.stderr[-3000:]}"
     return [end.result for end in ended]
-
-
-def main(folder: Path) -> None:
-    module, name, args = pickle.loads((folder / "args").read_bytes())
-    result = getattr(importlib.import_module(module), name)(*args)
-    (folder / f"result{os.environ['RANK']}").write_bytes(pickle.dumps(result))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

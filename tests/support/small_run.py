@@ -15,6 +15,7 @@ import yaml
 from easyvideor1.demo.clips import Scene, Thing, write_clip, write_image
 from easyvideor1.demo.model import new_model, save, train_tokenizer
 from easyvideor1.report.read import comparable, read_metrics
+from support.warm_start import WarmProcess, warm_command
 
 TEXTS = ["What colour is it? A. red B. blue Think in <think> tags, then give the option letter in <answer> tags."] * 50
 OPTIONS = ["A. red", "B. blue"]
@@ -91,6 +92,11 @@ def recipe(folder: Path, out: Path, *, data: str = "rows.jsonl", changes: Mappin
     path = out.with_suffix(".yaml")
     path.write_text(yaml.safe_dump(tree))
     return str(path)
+
+
+def start_warm(*words: str) -> WarmProcess:
+    """The command in a process of its own that need not import anything first."""
+    return warm_command(*words, env=environment())
 
 
 def environment() -> dict[str, str]:

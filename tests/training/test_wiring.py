@@ -117,9 +117,10 @@ def test_the_optimizer_is_the_adamw_of_the_recipe_and_norms_and_biases_do_not_de
 
 
 def first_example(trainer) -> Example:
-    prompt = trainer._collector._prompt(trainer._collector._samples[0])
+    supply = trainer._collector.supply
+    prompt = supply._prompt(supply._samples[0])
     assert isinstance(prompt, Prompt)
-    return trainer._collector._example(prompt)
+    return supply._example(0, prompt)
 
 
 def test_the_batches_of_a_rollout_draw_from_seeds_of_their_own(tmp_path):

@@ -14,6 +14,7 @@ from easyvideor1.types import FrameSpec, Media
 from easyvideor1.video.decode import decode
 from easyvideor1.video.packets import NO_TIME, _parted, _stored_times_s, scan
 from easyvideor1.video.sampling import plan_media, vision_spec
+from easyvideor1.video.stray_times import stray_places
 
 VISION = vision_spec({"model_type": "qwen3_vl"})
 EVERY = FrameSpec(min_pixels=1024, fps=1000.0)
@@ -97,3 +98,26 @@ def test_other_files_keep_the_keys_of_their_entries(tmp_path):
     assert scan(video_file(plain)).treatment == ()
     doubled = with_stamps(B_FRAMES, "b.mkv", {2: 300})(tmp_path)
     assert scan(video_file(doubled)).treatment == ("times",)
+
+
+@pytest.mark.parametrize("stray_ms", [36_000_000, 60_000])
+@pytest.mark.parametrize("places", [(12,), (12, 13)])
+def test_a_stray_time_in_the_middle_moves_no_frame(places, stray_ms, tmp_path):
+    """NVIDIA's VideoProcessingFramework #452: one packet of a stream says that it is shown in hours."""
+    plain = x264("plain.mkv", bf="0")
+    path = with_stamps(plain, "stray.mkv", {place: stray_ms + 100 * place for place in places})(tmp_path)
+    times_s, numbers = seen(path)
+    assert times_s == pytest.approx(0.1 * np.arange(30), abs=1e-3)
+    assert numbers == list(range(30))
+    assert scan(video_file(path)).duration_s == pytest.approx(3.0, abs=2e-3)
+    assert not scan(video_file(path)).is_cut
+
+
+def test_pauses_and_slow_slides_are_no_strays():
+    slides = np.arange(0, 60 * 40, 60)
+    paused = np.concatenate([np.arange(20), 5000 + np.arange(20)])
+    reordered = np.concatenate([np.arange(20), [5003, 20, 21, 22], 5004 + np.arange(20)])
+    for stamps in (slides, paused, reordered, np.append(np.arange(20), 5000)):
+        assert stray_places(stamps, 1.0) == []
+    assert stray_places(np.where(np.arange(40) == 25, 3600, np.arange(40)), 1.0) == [25]
+    assert stray_places(np.where(np.arange(40) == 25, -3600, np.arange(40)), 1.0) == [25]

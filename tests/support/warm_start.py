@@ -1,0 +1,88 @@
+"""Processes of their own that start at once: forked from one that has imported what a run needs.
+
+An interpreter that imports torch and Transformers takes five seconds of CPU; tests of a few seconds start dozens.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from easyvideor1.cli import main
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["easyvideor1.cli", "easyvideor1.runs.training", "easyvideor1.runs.evaluating"])
+
+
+class WarmProcess:
+    """A function in a process of its own; used like `subprocess.Popen` with pipes and text."""
+
+    def __init__(self, function: Callable[..., Any], *args: Any, env: Mapping[str, str]) -> None:
+        """
+        Args:
+            function: of a module that can be imported; what it returns is the exit code.
+            env: its whole environment. What Python reads at its start (PYTHONPATH) has no effect.
+        """
+        self._folder = tempfile.TemporaryDirectory()
+        self._output, self._errors = (Path(self._folder.name) / name for name in ("stdout", "stderr"))
+        files = (str(self._output), str(self._errors))
+        self._process = CONTEXT.Process(target=_become, args=(function, args, dict(env), files))
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    def __enter__(self) -> WarmProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.join()
+        self._folder.cleanup()
+
+    @property
+    def returncode(self) -> int | None:
+        """Negative: the signal that ended it; None: it runs."""
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def communicate(self, timeout: float) -> tuple[str, str]:
+        """Its output and errors when it has ended.
+
+        Raises:
+            TimeoutError: it did not end in time; it is killed.
+        """
+        self._process.join(timeout)
+        if self.returncode is None:
+            self.kill()
+            self._process.join()
+            raise TimeoutError(f"it did not end within {timeout} s: {self._errors.read_text()[-3000:]}")
+        return self._output.read_text(), self._errors.read_text()
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
+def warm_command(*words: str, env: Mapping[str, str]) -> WarmProcess:
+    """The command line in a process of its own."""
+    return WarmProcess(main, list(words), env=env)
+
+
+def _become(function: Callable[..., Any], args: tuple[Any, ...], env: dict[str, str], files: tuple[str, str]) -> None:
+    for number, file in enumerate(files, start=1):
+        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+    os.environ.clear()
+    os.environ.update(env)
+    time.tzset()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.exit(function(*args))
