@@ -42,6 +42,8 @@ class Loaded:
 
     tensors: dict[str, torch.Tensor]
     """Weights by all their names, and buffers."""
+    trained: list[str]
+    """Names of what an optimizer would get: a tied weight is one, with the gradients of both its uses."""
     reference: dict[str, torch.Tensor]
     logprobs: torch.Tensor | None
     error: str = ""
@@ -56,6 +58,7 @@ def load(folder: Path, name: str, ranks: Ranks) -> Loaded:
     reference = getattr(models.reference, "_forward", None)
     return Loaded(
         tensors=tensors(models.policy),
+        trained=[name for name, weight in models.policy.named_parameters() if weight.requires_grad],
         reference={} if reference is None else tensors(reference),
         logprobs=logprobs(models.policy),
     )
@@ -82,7 +85,9 @@ def load_all(folder: Path, ranks: Ranks | None = None) -> dict[str, Loaded]:
         try:
             found[name] = load(folder, name, ranks)
         except Exception as error:  # noqa: BLE001 - it is what is looked at
-            found[name] = Loaded(tensors={}, reference={}, logprobs=None, error=f"{type(error).__name__}: {error}")
+            found[name] = Loaded(
+                tensors={}, trained=[], reference={}, logprobs=None, error=f"{type(error).__name__}: {error}"
+            )
     return found
 
 

@@ -17,6 +17,7 @@ def test_two_ranks_have_the_weights_and_buffers_that_transformers_loads(name: st
     expected, ranks = cases[0].loaded[name], [found.loaded[name] for found in cases[1]]
     for found in ranks:
         assert found.tensors.keys() == expected.tensors.keys()
+        assert found.trained == expected.trained
         assert any("inv_freq" in key for key in found.tensors)
         for key, value in expected.tensors.items():
             own = found.tensors[key]
@@ -43,3 +44,11 @@ def test_what_one_rank_finds_is_the_same_error_on_both(cases: Both) -> None:
     for name, expected in told.items():
         assert first[name].error == second[name].error
         assert re.match(expected, first[name].error), first[name].error
+
+
+def test_tied_weights_are_one_weight_on_every_rank(cases: Both) -> None:
+    names = [[name for name in found.loaded["tied"].trained if "embed" in name or "head" in name] for found in cases[1]]
+    assert names == [["model.model.language_model.embed_tokens.weight"]] * 2
+    for found in cases[1]:
+        tensors = found.loaded["tied"].tensors
+        assert torch.equal(tensors["lm_head.weight"], tensors["model.language_model.embed_tokens.weight"])
