@@ -126,7 +126,8 @@ class DataConfig:
     thinking: bool = True
     """Ask for `<think>..</think>` before `<answer>..</answer>`."""
     templates: str | None = None
-    """Folder of prompt templates that come before the package's own; a file is named TYPE.jinja, spaces as "_"."""
+    """Prompt templates: a file for all types, or a folder whose files TYPE.jinja (spaces as "_") come before the
+    package's own."""
     modality_ratios: Mapping[str, float] | None = None
     """Share of the training samples of each modality (video, image, text), relative to each other; None: as they
     come."""
@@ -294,10 +295,14 @@ class RewardConfig:
     overlong_buffer_tokens: int = 0
     """The last tokens before rollout.max_response_tokens over which the part "overlong" falls from 0 to -1; 0: none."""
     rewards: Mapping[str, str] = field(default_factory=dict)
-    """Problem type -> "file.py:function": a reward of your own for that type; the path is relative to the recipe."""
+    """Problem type -> "file.py:function": a reward of your own for that type, or for all types without one under the
+    name "*"; the path is relative to the recipe. Functions of `reward_input` dictionaries (EasyR1) are run as they
+    are."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """Name -> "file.py:function": a part of your own in every score; `weights` says what it is worth. The path is
     relative to the recipe."""
+    arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Name of one of `rewards` or `parts` -> keyword arguments of its function, e.g. {"*": {format_weight: 0.2}}."""
     workers: int = 2
     """Processes for answers that may take long to score (math, code, rewards of your own)."""
     deadline_s: float = 10.0
@@ -429,6 +434,9 @@ class TrainConfig:
     """Steps of the whole run; each samples, scores and updates once."""
     prompts_per_step: int = 32
     """Groups per step."""
+    async_level: Literal[0, 1] = 0
+    """1: the rollouts of the next step are sampled while this one trains, by weights one update older, for which
+    truncated importance sampling corrects (docs/vllm.md). 0: one after the other."""
     updates_per_step: int = 1
     """Optimizer steps that the groups of a step are dealt to; with more than one, old log-probs are computed first."""
     tokens_per_pack: int = 16_384
@@ -527,6 +535,11 @@ class RunConfig:
         if len(set(self.trackers)) < len(self.trackers):
             raise UsageError(f"trackers: one stands twice in {list(self.trackers)}; name each once")
         check_range("", self, low=0, names=("seed",))
+        if self.train.async_level and self.rollout.engine == "vllm":
+            raise UsageError(
+                f"train.async_level={self.train.async_level} with rollout.engine=vllm: vLLM in the process of the "
+                "trainer sleeps while the policy learns; use vllm_server, or hf (a copy of the model), or async_level=0"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

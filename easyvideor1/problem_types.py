@@ -87,6 +87,7 @@ ALIASES = {
     "html": "html code",
     "python": "python code",
     "code": "python code",
+    "coding": "python code",
     "llava": "preference",
     "critic": "preference",
     "preference pair": "preference",

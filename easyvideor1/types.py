@@ -82,6 +82,9 @@ class Sample:
     """ "file:line" of the row, for error messages."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the row that a reward may need (duration_s, image size, ...)."""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """problem_type, answer, data_type and problem_id as the row writes them, for templates and rewards that were
+    written for another project."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "problem_type", canonical(self.problem_type))
@@ -251,7 +254,8 @@ class Score:
     """Judgement of one response: a value in [0, 1], or the reason why there is none."""
 
     value: float
-    """Weighted sum of the parts; NaN where unscored."""
+    """Weighted sum of the parts, or what a reward of `reward_input` dictionaries calls overall, which may be any finite
+    number; NaN where unscored."""
     parts: Mapping[str, float] = field(default_factory=dict)
     """accuracy, format, overlong, ... each by its own name, before weighting."""
     parsed: str | None = None

@@ -20,7 +20,7 @@ collect_ignore = ["support/make_trl_vectors.py", "support/make_verl_vectors.py"]
 def own_rewards_end_with_their_test() -> Iterator[None]:
     """What a test registers as a reward of its own is gone for the next one."""
     yield
-    for table in (REGISTRY.rewards, REGISTRY.parts, REGISTRY.places):
+    for table in (REGISTRY.rewards, REGISTRY.parts, REGISTRY.places, REGISTRY.arguments):
         table.clear()
 
 

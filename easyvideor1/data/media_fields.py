@@ -21,6 +21,8 @@ ENTRY_NAMES = {"path", "image", "video", *TIME_NAMES}
 """Keys of one medium, where it is written as an object."""
 ROW_NAMES = {"images", "videos", "path", "data_type", "fps", *START_NAMES, *END_NAMES}
 """Keys of a row that say what is seen and when."""
+STORED_FRAMES = "preprocessed_video"
+"""Key of a row that names frames which EasyVideoR1 stored; `easyvideor1 cache import` takes them over."""
 SUCH_AS = 'such as ["clips/a.mp4"] or [{"path": "clips/a.mp4", "start": 1, "end": 4}]'
 KINDS: tuple[MediaKind, ...] = ("image", "video")
 _CLOCK = re.compile(r"(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:\.\d+)?)")
@@ -40,6 +42,8 @@ def media_of(row: Mapping[str, Any], *, where: str, media_root: Path) -> list[Me
             media.append(_medium(item, kind, where=where, field=field, media_root=media_root))
     if _is_given(row.get("path")) and not media:
         media = _from_path(row, where=where, media_root=media_root)
+    if _is_given(row.get(STORED_FRAMES)) and not media:  # the only trace of the video
+        media = [_medium(row[STORED_FRAMES], "video", where=where, field=STORED_FRAMES, media_root=media_root)]
     kind = row.get("data_type")
     if not media and _is_given(kind) and str(kind).strip().lower() != "text":
         raise DataError(

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 import xxhash
 
 from easyvideor1.config import SourceConfig
+from easyvideor1.data.media_fields import STORED_FRAMES
 from easyvideor1.data.oddities import oddities
 from easyvideor1.data.prompts import instruction
 from easyvideor1.data.rows import RowFile, parse
@@ -75,6 +76,8 @@ class Columns:
     """Number of offline trajectories; 0 where the row says that it has one, but has none."""
     odd: dict[int, str] = field(default_factory=dict)
     """What looks wrong in a row that can be used."""
+    stored: dict[int, str] = field(default_factory=dict)
+    """File of frames that another project stored, where a row names one."""
     faults: dict[int, Fault] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -172,6 +175,8 @@ class CheckRows:
             found.media[place] = sample.media
         if sample.trajectories or row.fields.get("has_offline_trajectory"):
             found.trajectories[place] = len(sample.trajectories)
+        if stored := row.fields.get(STORED_FRAMES):
+            found.stored[place] = str(stored)
         if odd := "; ".join(oddities(row.fields, sample)):
             found.odd[place] = odd
 
@@ -220,7 +225,8 @@ def from_tree(tree: Mapping[str, Any]) -> Columns:
         columns[name] = [values[number] for number in columns[name]["of"]]
     for name in ("turns", "trajectories"):
         columns[name] = {int(place): int(value) for place, value in columns[name].items()}
-    columns["odd"] = {int(place): str(text) for place, text in columns["odd"].items()}
+    for name in ("odd", "stored"):
+        columns[name] = {int(place): str(text) for place, text in columns[name].items()}
     columns["faults"] = {int(place): Fault(*values) for place, values in columns["faults"].items()}
     columns["media"] = {}
     found = Columns(**columns)

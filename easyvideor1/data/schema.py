@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from easyvideor1.data.media_fields import ROW_NAMES, media_of
+from easyvideor1.data.media_fields import ROW_NAMES, STORED_FRAMES, media_of
 from easyvideor1.data.options import unlisted_options
 from easyvideor1.data.shapes import convert_command, foreign_row
 from easyvideor1.data.tags import kinds_in
@@ -30,7 +30,7 @@ READ_FIELDS = ROW_NAMES | {
     "id", "problem_id", "problem", "problem_type", "answer", "solution", "options", "system", "turns",
     "offline_output", "has_offline_trajectory",
 }  # fmt: skip
-USED_FIELDS = READ_FIELDS | {"duration", "duration_s", "data_source", "pass_rate"}
+USED_FIELDS = READ_FIELDS | {"duration", "duration_s", "data_source", "pass_rate", STORED_FRAMES}
 """Keys that something in this project reads or writes; others are kept for rewards of the user, and counted."""
 MAX_OPTIONS = 26
 ANY_TEXT = ("open-ended", "ocr", "math")
@@ -85,7 +85,16 @@ def parse_row(row: Mapping[str, Any], *, where: str, media_root: Path, source: s
         source=source,
         where=where,
         extra={key: value for key, value in row.items() if key not in READ_FIELDS},
+        given=_given(row),
     )
+
+
+def _given(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What other projects hand to templates and rewards as it stands in the row; a solution is an answer there."""
+    answer = row["answer"] if "answer" in row else row.get("solution")
+    found = {"answer": answer} | {name: row[name] for name in ("problem_type", "data_type") if name in row}
+    id_ = next((row[name] for name in ("problem_id", "id") if name in row), None)
+    return found | ({} if id_ is None else {"problem_id": id_})
 
 
 def unknown_keys(row: Mapping[str, Any]) -> tuple[str, ...]:

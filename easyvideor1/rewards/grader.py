@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from easyvideor1.rewards import router
 from easyvideor1.rewards.child import in_child, in_time
+from easyvideor1.rewards.input_functions import Answered
 from easyvideor1.rewards.readings import reading_of
 from easyvideor1.rewards.registry import REGISTRY, register_places
 from easyvideor1.rewards.sandbox import sandbox_reward
@@ -23,8 +25,23 @@ class Heavy:
     text: str | None
     """None: only read the gold answer."""
     overlong: float | None = None
+    num_tokens: int | None = None
     limit_s: float
     """Wall time it may take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Together:
+    """Responses that one call of the user's function scores."""
+
+    responses: tuple[Heavy, ...]
+    limit_s: float
+    """Wall time they may take."""
+
+    @property
+    def sample(self) -> Sample:
+        """The first of their samples, which stands for all."""
+        return self.responses[0].sample
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,22 +56,29 @@ class Grader:
     """Problem type -> "file.py:function"."""
     parts: Mapping[str, str]
     """Name -> "file.py:function"."""
+    arguments: Mapping[str, Mapping[str, Any]]
+    """Name of one of these -> keyword arguments of its function."""
     sandbox: tuple[str, ...]
     deadline_s: float
 
-    def warm_up(self, response: Heavy) -> None:
+    def warm_up(self, response: Heavy | Together) -> None:
         """Load the user's functions, and import what the response's problem type needs."""
-        register_places(rewards=self.rewards, parts=self.parts)
+        register_places(rewards=self.rewards, parts=self.parts, arguments=self.arguments)
         if self.sandbox:
             # A little less than the deadline, so that the command is ended too and not only this process.
             REGISTRY.rewards["python code"] = sandbox_reward(self.sandbox, timeout_s=0.9 * self.deadline_s)
         router.warm_up(response.sample.problem_type)
 
-    def __call__(self, response: Heavy) -> Score:
-        """The score; of a gold answer alone a score of 1, or the error of `router.check`."""
+    def __call__(self, response: Heavy | Together) -> Score | list[Score]:
+        """The score, or those of several in order; of a gold answer alone a score of 1, or the error of
+        `router.check`."""
+        if isinstance(response, Together):
+            answered = [Answered(item.sample, item.text or "", item.num_tokens) for item in response.responses]
+            overlongs = [item.overlong for item in response.responses]
+            return router.scores_of_inputs(answered, thinking=self.thinking, overlongs=overlongs)
         sample, text = response.sample, response.text
         if text is not None and router.runs_own_code(sample):
-            return self._score(sample, text, response.overlong)
+            return self._score(response)
         run = in_time if router.can_be_interrupted(sample, text) else in_child
         return run(lambda: self._judge(response), limit_s=response.limit_s)
 
@@ -62,15 +86,16 @@ class Grader:
         if response.text is None:
             router.check([response.sample])
             return Score(value=1.0)
-        return self._score(response.sample, response.text, response.overlong)
+        return self._score(response)
 
-    def _score(self, sample: Sample, text: str, overlong: float | None) -> Score:
+    def _score(self, response: Heavy) -> Score:
         return router.score(
-            sample,
-            text,
+            response.sample,
+            response.text or "",
             weights=self.weights,
             thinking=self.thinking,
-            overlong=overlong,
+            overlong=response.overlong,
+            num_tokens=response.num_tokens,
             reading=reading_of(self.reading),
         )
 

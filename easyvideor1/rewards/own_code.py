@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import inspect
 import linecache
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from easyvideor1.errors import EasyVideoError, JobError, UsageError
-from easyvideor1.types import Sample
 
 SHOWN_CHARS = 200
 _MODULES: dict[tuple[str, int], ModuleType] = {}
@@ -27,8 +27,7 @@ def load_function(place: str) -> Callable:
     The file may define dataclasses and import its neighbours.
 
     Raises:
-        UsageError: there is no such file or function, the file cannot be imported, or the function does not take a
-            sample and a text.
+        UsageError: there is no such file or function, or the file cannot be imported.
     """
     path, colon, name = place.rpartition(":")
     if not colon or not path.endswith(".py") or not name.isidentifier():
@@ -43,12 +42,15 @@ def load_function(place: str) -> Callable:
         raise UsageError(f"{path}: has no function '{name}'{known}")
     if not callable(function):
         raise UsageError(f"{path}: '{name}' is no function but {type(function).__name__}; name a function")
-    require_signature(function, f"{path}:{name}")
     return function
 
 
-def require_signature(function: Callable, where: str) -> None:
-    """Raise UsageError for a function that cannot be called with a sample and a text, or gives no result at once."""
+def require_signature(function: Callable, where: str, *, named: Iterable[str] = ()) -> None:
+    """Raise UsageError for a function that cannot be called with a sample and a text, or gives no result at once.
+
+    Args:
+        named: names of further arguments that it is given.
+    """
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         raise UsageError(f"{where}: is async or yields; write a plain function that returns its result")
     try:
@@ -56,15 +58,34 @@ def require_signature(function: Callable, where: str) -> None:
     except ValueError:
         return  # of compiled code, which does not tell
     try:
-        signature.bind(None, None)
+        signature.bind(None, None, **dict.fromkeys(named))
     except TypeError:
         raise UsageError(f"{where}: must take a sample and a text, but takes {signature}") from None
 
 
-def call(function: Callable[[Sample, str], Any], sample: Sample, text: str) -> Any:
+def require_keywords(function: Callable, arguments: Mapping[str, Any], where: str) -> None:
+    """Raise UsageError for keyword arguments that a function does not take."""
+    try:
+        inspect.signature(function).bind_partial(**arguments)
+    except TypeError as error:
+        raise UsageError(f"reward.arguments: {where}: {error}; it takes {inspect.signature(function)}") from None
+    except ValueError:
+        return
+
+
+@functools.lru_cache(maxsize=256)
+def wanted_names(function: Callable) -> frozenset[str]:
+    """Names of the parameters of a function; none where compiled code does not tell."""
+    try:
+        return frozenset(inspect.signature(function).parameters)
+    except ValueError:
+        return frozenset()
+
+
+def call(function: Callable[..., Any], *values: Any, **named: Any) -> Any:
     """The result of a function of the user; an exception comes as a JobError with the line that raised it."""
     try:
-        return function(sample, text)
+        return function(*values, **named)
     except (EasyVideoError, MemoryError):
         raise
     except Exception as error:
@@ -115,6 +136,6 @@ def _import_failed_at(error: Exception, path: Path) -> str:
 def _raised_at(error: Exception, function: Callable) -> str:
     """File, line and its text: the last line of the user's own file on the way to an exception, or the very last."""
     frames = traceback.extract_tb(error.__traceback__)
-    own_file = getattr(getattr(function, "__code__", None), "co_filename", "")
+    own_file = getattr(getattr(getattr(function, "func", function), "__code__", None), "co_filename", "")
     own = [frame for frame in frames if frame.filename == own_file] or list(frames)
     return f"{own[-1].filename}:{own[-1].lineno}: {own[-1].line}"[: 2 * SHOWN_CHARS]

@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from easyvideor1.config import RewardConfig
 from easyvideor1.errors import DataError, UsageError
@@ -23,6 +23,7 @@ from easyvideor1.rewards.parse import Response, read_response
 from easyvideor1.rewards.parts import overlong_part
 from easyvideor1.rewards.readings import TAGS, Reading
 from easyvideor1.rewards.registry import REGISTRY, register_places
+from easyvideor1.rewards.workers import Response as Unscored
 from easyvideor1.rewards.workers import Settings, Workers, kind_of_reason
 from easyvideor1.types import Sample, Score
 
@@ -47,6 +48,7 @@ class RewardPool:
         reading: where the answer stands in a response.
         rewards: problem type -> "file.py:function", rewards of the user.
         parts: name -> "file.py:function", parts of the user.
+        arguments: name of one of these -> keyword arguments of its function.
         max_response_tokens, overlong_buffer_tokens: with a buffer > 0, every score has the part "overlong" and every
             item must bring its length in tokens.
         workers: processes at most.
@@ -64,6 +66,7 @@ class RewardPool:
         reading: Reading = TAGS,
         rewards: Mapping[str, str] | None = None,
         parts: Mapping[str, str] | None = None,
+        arguments: Mapping[str, Mapping[str, Any]] | None = None,
         max_response_tokens: int = 0,
         overlong_buffer_tokens: int = 0,
         workers: int = 2,
@@ -72,7 +75,7 @@ class RewardPool:
         sandbox: Sequence[str] = (),
         judge: Judge | None = None,
     ) -> None:
-        register_places(rewards=rewards or {}, parts=parts or {})
+        register_places(rewards=rewards or {}, parts=parts or {}, arguments=arguments or {})
         self._weights, self._thinking, self._reading = dict(weights), thinking, reading
         self._max_tokens, self._buffer_tokens = max_response_tokens, overlong_buffer_tokens
         self._sandbox, self._judge = tuple(sandbox), judge
@@ -104,6 +107,7 @@ class RewardPool:
             reading=reading,
             rewards=config.rewards,
             parts=config.parts,
+            arguments=config.arguments,
             max_response_tokens=max_response_tokens,
             overlong_buffer_tokens=config.overlong_buffer_tokens,
             workers=config.workers,
@@ -154,7 +158,7 @@ class RewardPool:
         """
         with self._lock:
             scores: list[Score | None] = [None] * len(items)
-            heavy: list[tuple[int, Sample, str, float | None]] = []
+            heavy: list[Unscored] = []
             judged: dict[int, Response] = {}
             for index, item in enumerate(items):
                 overlong = self._overlong(item)
@@ -163,7 +167,7 @@ class RewardPool:
                     continue
                 scores[index] = self._quick_score(item, overlong)
                 if scores[index] is None:
-                    heavy.append((index, item[0], item[1], overlong))
+                    heavy.append(Unscored(index, item[0], item[1], overlong, _num_tokens(item)))
             for index, score in self._workers.score(heavy) if heavy else ():
                 scores[index] = score
             for index, score in self._judge_all(judged, items):
@@ -217,6 +221,7 @@ class RewardPool:
                 weights=self._weights,
                 thinking=self._thinking,
                 overlong=self._overlong(item),
+                num_tokens=_num_tokens(item),
             )
             yield index, score
 
@@ -237,6 +242,7 @@ class RewardPool:
                 weights=self._weights,
                 thinking=self._thinking,
                 overlong=overlong,
+                num_tokens=_num_tokens(item),
                 reading=self._reading,
             )
         except UsageError:
@@ -264,3 +270,7 @@ class RewardPool:
                 items[first][1][-SHOWN_CHARS:],
             )
         return done
+
+
+def _num_tokens(item: Item) -> int | None:
+    return item[2] if len(item) > 2 else None

@@ -5,21 +5,29 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from easyvideor1.errors import UsageError
 from easyvideor1.problem_types import canonical
-from easyvideor1.rewards.own_code import load_function, require_signature
-from easyvideor1.types import Sample, Score
+from easyvideor1.rewards.input_functions import InputFunction, takes_inputs, takes_list
+from easyvideor1.rewards.own_code import load_function, require_keywords, require_signature, wanted_names
+from easyvideor1.types import Score
 
-RewardFunction = Callable[[Sample, str], Score]
-"""A sample and the whole response text -> Score; its parts["accuracy"], or else its value, is the accuracy."""
-PartFunction = Callable[[Sample, str], float]
-"""A sample and the whole response text -> a number in [0, 1]."""
+RewardFunction = Callable[..., Score] | InputFunction
+"""A sample and the whole response text -> Score; its parts["accuracy"], or else its value, is the accuracy. Or a
+function that was written for another project."""
+PartFunction = Callable[..., float]
+"""A sample and the whole response text -> a number in [0, 1]; it may also take `accuracy` and `num_tokens`."""
 Function = TypeVar("Function", bound=Callable)
 
 BUILT_IN_PARTS = ("accuracy", "format", "overlong")
+SEEN_BY_PARTS = {"accuracy", "num_tokens"}
+"""Arguments that a part of the user's may take: the accuracy of the response, and its length in tokens."""
+ANY_TYPE = "*"
+"""The name under which a reward is for every problem type without one of its own."""
 
 
 @dataclass
@@ -30,6 +38,17 @@ class Registry:
     parts: dict[str, PartFunction] = field(default_factory=dict)
     places: dict[tuple[str, str], str] = field(default_factory=dict)
     """("reward" or "part", name) -> "file.py:function"."""
+    arguments: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Name of a reward or a part -> keyword arguments of its function."""
+
+    def reward_of(self, problem_type: str) -> RewardFunction | None:
+        """The user's reward for a type: its own, or the one for all types; None: the built-in one."""
+        return self.rewards.get(problem_type) or self.rewards.get(ANY_TYPE)
+
+    def place_of(self, problem_type: str) -> str:
+        """Where the user's reward for a type stands."""
+        own = problem_type if problem_type in self.rewards else ANY_TYPE
+        return self.places.get(("reward", own), problem_type)
 
 
 REGISTRY = Registry()
@@ -65,18 +84,58 @@ def part(name: str) -> Callable[[Function], Function]:
     return register
 
 
-def register_places(*, rewards: Mapping[str, str], parts: Mapping[str, str]) -> None:
-    """Load and register functions named as "file.py:function"; raises UsageError for one that cannot be loaded."""
+def register_places(
+    *,
+    rewards: Mapping[str, str],
+    parts: Mapping[str, str],
+    arguments: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> None:
+    """Load and register functions named as "file.py:function".
+
+    Args:
+        arguments: name of one of the rewards or parts -> keyword arguments of its function.
+
+    Raises:
+        UsageError: a function cannot be loaded, or does not take these arguments.
+    """
+    named = {canonical(name): dict(given) for name, given in arguments.items()}
+    if unknown := sorted(named.keys() - {*map(canonical, rewards), *map(canonical, parts)}):
+        raise UsageError(
+            f"reward.arguments: '{unknown[0]}' is none of reward.rewards and reward.parts; name one of these"
+        )
     for problem_type, place in rewards.items():
         name = canonical(problem_type)
-        if REGISTRY.places.get(("reward", name)) != place:
-            REGISTRY.rewards[name] = load_function(place)
+        given = named.get(name, {})
+        if REGISTRY.places.get(("reward", name)) != place or REGISTRY.arguments.get(name, {}) != given:
+            REGISTRY.rewards[name] = _reward(place, given)
             REGISTRY.places["reward", name] = place
+            REGISTRY.arguments[name] = given
     for name, place in parts.items():
         _require_free(name)
-        if REGISTRY.places.get(("part", name)) != place:
-            REGISTRY.parts[name] = load_function(place)
+        given = named.get(canonical(name), {})
+        if REGISTRY.places.get(("part", name)) != place or REGISTRY.arguments.get(name, {}) != given:
+            function = load_function(place)
+            require_keywords(function, given, place)
+            require_signature(function, place, named=given.keys() | _seen_by(function))
+            REGISTRY.parts[name] = partial(function, **given) if given else function
             REGISTRY.places["part", name] = place
+            REGISTRY.arguments[name] = given
+
+
+def _reward(place: str, arguments: Mapping[str, Any]) -> RewardFunction:
+    """The function at a place as a reward."""
+    function = load_function(place)
+    if takes_inputs(function):
+        require_keywords(function, arguments, place)
+        return InputFunction(function, takes_list(function), arguments, place)
+    require_keywords(function, arguments, place)
+    require_signature(function, place, named=arguments)
+    return partial(function, **arguments) if arguments else function
+
+
+def _seen_by(function: Callable) -> set[str]:
+    """What a part looks at beside the sample and the text."""
+    return SEEN_BY_PARTS & wanted_names(function)
 
 
 def _require_name(name: object, decorator: str, example: str) -> None:
@@ -112,5 +171,6 @@ def _place(kind: str, name: str, function: Callable) -> str:
             f"{file}:{line}: {what}: '{function.__qualname__}' cannot be imported by a worker process; "
             "define it with def at the top level of its file"
         )
-    require_signature(function, f"{file}:{line}: {what}")
+    seen = _seen_by(function) if kind == "part" else ()
+    require_signature(function, f"{file}:{line}: {what}", named=seen)
     return f"{file}:{function.__qualname__}"

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from easyvideor1.errors import DataError, JobError, UsageError
-from easyvideor1.rewards.own_code import call
+from easyvideor1.rewards.input_functions import Answered, InputFunction
+from easyvideor1.rewards.own_code import call, wanted_names
 from easyvideor1.rewards.parse import Response, read_response
 from easyvideor1.rewards.parts import format_part
 from easyvideor1.rewards.readings import TAGS, Reading
-from easyvideor1.rewards.registry import REGISTRY, RewardFunction
+from easyvideor1.rewards.registry import REGISTRY
 from easyvideor1.rewards.task import Task
 from easyvideor1.rewards.tasks import (
     boolean,
@@ -74,6 +75,7 @@ def score(
     weights: Mapping[str, float] = WEIGHTS,
     thinking: bool = False,
     overlong: float | None = None,
+    num_tokens: int | None = None,
     reading: Reading = TAGS,
 ) -> Score:
     """Score one response.
@@ -83,6 +85,7 @@ def score(
         weights: part -> weight, summing to 1. The length part counts as 1 + overlong, so that a value stays in [0, 1].
         thinking: a think block was asked for, so the format part wants one.
         overlong: `parts.overlong_part` of the response, where its length in tokens is known.
+        num_tokens: its length, for code of the user's that looks at it; None: not known.
         reading: where the answer stands; training asks for it in tags.
 
     Returns:
@@ -93,11 +96,43 @@ def score(
         UsageError: a weight names a part that this response does not have.
     """
     response = read_response(text)
-    own_reward = REGISTRY.rewards.get(sample.problem_type)
+    own_reward = REGISTRY.reward_of(sample.problem_type)
+    if isinstance(own_reward, InputFunction):
+        return scores_of_inputs([Answered(sample, text, num_tokens)], thinking=thinking, overlongs=[overlong])[0]
     found = _by_own_reward(own_reward, sample, text) if own_reward else _by_task(sample, response, reading)
     if isinstance(found, Score):
         return found
-    return finish(found, sample, text, response=response, weights=weights, thinking=thinking, overlong=overlong)
+    return finish(
+        found,
+        sample,
+        text,
+        response=response,
+        weights=weights,
+        thinking=thinking,
+        overlong=overlong,
+        num_tokens=num_tokens,
+    )
+
+
+def scores_of_inputs(answered: Sequence[Answered], *, thinking: bool, overlongs: Sequence[float | None]) -> list[Score]:
+    """Scores by a function of `reward_input` dictionaries, in one call where it takes many.
+
+    Their values are what it calls overall; the parts that every score has are added to be looked at.
+
+    Args:
+        answered: responses to questions whose reward is one such function.
+        overlongs: the length part of each.
+    """
+    own_reward = REGISTRY.reward_of(answered[0].sample.problem_type)
+    assert isinstance(own_reward, InputFunction), answered[0].sample.problem_type
+    made = []
+    for item, overlong, score in zip(answered, overlongs, own_reward.scores(answered), strict=True):
+        form = format_part(read_response(item.text), is_readable=True, thinking=thinking)
+        parts = {"format": form, **score.parts}
+        if overlong is not None:
+            parts["overlong"] = overlong
+        made.append(replace(score, parts=_with_own_parts(parts, *item)))
+    return made
 
 
 def quick_score(
@@ -107,6 +142,7 @@ def quick_score(
     weights: Mapping[str, float] = WEIGHTS,
     thinking: bool = False,
     overlong: float | None = None,
+    num_tokens: int | None = None,
     reading: Reading = TAGS,
 ) -> Score | None:
     """The score of a response that costs a few milliseconds at most.
@@ -122,7 +158,16 @@ def quick_score(
     found = _by_task(sample, response, reading, only_quickly=task.is_heavy)
     if found is None:
         return None
-    return finish(found, sample, text, response=response, weights=weights, thinking=thinking, overlong=overlong)
+    return finish(
+        found,
+        sample,
+        text,
+        response=response,
+        weights=weights,
+        thinking=thinking,
+        overlong=overlong,
+        num_tokens=num_tokens,
+    )
 
 
 def finish(
@@ -134,19 +179,33 @@ def finish(
     weights: Mapping[str, float],
     thinking: bool,
     overlong: float | None,
+    num_tokens: int | None = None,
 ) -> Score:
     """Add the parts that do not depend on the problem type to an accuracy, and weigh all of them."""
     readable = format_part(response, is_readable=found.parsed is not None, thinking=thinking)
     parts = {"accuracy": found.accuracy, "format": readable, **found.parts}
     if overlong is not None:
         parts["overlong"] = overlong
-    for name, function in REGISTRY.parts.items():
-        value = call(function, sample, text)
-        if not _is_unit(value):
-            place = REGISTRY.places.get(("part", name), name)
-            raise JobError(f"the part '{name}' must be a number in [0, 1], got {value!r} ({place})")
-        parts[name] = min(1.0, max(0.0, float(value)))
+    parts = _with_own_parts(parts, sample, text, num_tokens)
     return Score(value=_weighted(parts, weights), parts=parts, parsed=found.parsed, reason=found.reason)
+
+
+def _with_own_parts(parts: Mapping[str, float], sample: Sample, text: str, num_tokens: int | None) -> dict[str, float]:
+    """The parts and those of the user's functions, which may look at the accuracy and the length."""
+    all_parts = dict(parts)
+    seen = {"accuracy": parts["accuracy"], "num_tokens": num_tokens}
+    for name, function in REGISTRY.parts.items():
+        place = REGISTRY.places.get(("part", name), name)
+        wanted = wanted_names(function) & seen.keys()
+        if "num_tokens" in wanted and num_tokens is None:
+            raise JobError(
+                f"the part '{name}' looks at num_tokens, but this response came without its length ({place})"
+            )
+        value = call(function, sample, text, **{key: seen[key] for key in wanted})
+        if not _is_unit(value):
+            raise JobError(f"the part '{name}' must be a number in [0, 1], got {value!r} ({place})")
+        all_parts[name] = min(1.0, max(0.0, float(value)))
+    return all_parts
 
 
 def _by_task(sample: Sample, response: Response, reading: Reading, *, only_quickly: bool = False) -> Any:
@@ -201,10 +260,10 @@ def _gold(sample: Sample, task: Task) -> Any:
     return _GOLDS[key]
 
 
-def _by_own_reward(function: RewardFunction, sample: Sample, text: str) -> TaskScore | Score:
+def _by_own_reward(function: Callable[..., Any], sample: Sample, text: str) -> TaskScore | Score:
     """Accuracy, and maybe further parts, by a function that the user registered."""
     found = call(function, sample, text)
-    place = REGISTRY.places.get(("reward", sample.problem_type), sample.problem_type)
+    place = REGISTRY.place_of(sample.problem_type)
     if not isinstance(found, Score):
         raise JobError(f"the reward must return a Score, got {type(found).__name__} ({place})")
     found = _bounded(found)
@@ -243,7 +302,7 @@ def task_of(sample: Sample) -> Task:
 def check(samples: Iterable[Sample]) -> None:
     """Make sure that every sample can be scored; raises DataError at the first unknown type or unreadable gold."""
     for sample in samples:
-        if sample.problem_type not in REGISTRY.rewards:
+        if REGISTRY.reward_of(sample.problem_type) is None:
             task = task_of(sample)
             task.read_gold(sample)
             task.check_gold(sample)
@@ -251,7 +310,7 @@ def check(samples: Iterable[Sample]) -> None:
 
 def is_checked_quickly(sample: Sample) -> bool:
     """True where reading the gold answer costs a few milliseconds at most, whatever it is."""
-    if sample.problem_type in REGISTRY.rewards:
+    if REGISTRY.reward_of(sample.problem_type) is not None:
         return True
     task = task_of(sample)
     return not task.is_heavy or (task.is_quick(sample.gold) and not task.is_gold_dear(sample))
@@ -265,7 +324,13 @@ def can_be_interrupted(sample: Sample, text: str | None) -> bool:
 
 def runs_own_code(sample: Sample) -> bool:
     """True where code of the user's takes part in scoring a sample."""
-    return sample.problem_type in REGISTRY.rewards or bool(REGISTRY.parts)
+    return REGISTRY.reward_of(sample.problem_type) is not None or bool(REGISTRY.parts)
+
+
+def is_scored_in_batches(sample: Sample) -> bool:
+    """True where the user's function scores many responses in one call."""
+    own_reward = REGISTRY.reward_of(sample.problem_type)
+    return isinstance(own_reward, InputFunction) and own_reward.is_batch
 
 
 def _weighted(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
@@ -290,6 +355,6 @@ _FIRST_USES = {"math": (r"\sum_{n=1}^{3} n", r"\sum_{k=1}^{3} k"), "svg code": (
 @functools.cache
 def warm_up(problem_type: str) -> None:
     """Import what a type needs by scoring an answer, so that the first response of a worker is not late."""
-    if problem_type in _FIRST_USES and problem_type not in REGISTRY.rewards:
+    if problem_type in _FIRST_USES and REGISTRY.reward_of(problem_type) is None:
         gold, answer = _FIRST_USES[problem_type]
         score(Sample(id="", problem_type=problem_type, problem="", gold=gold), f"<answer>{answer}</answer>")

@@ -6,12 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple, cast
 
 from easyvideor1.errors import DataError, JobDied, JobError, JobOutOfMemory, JobTimeout
 from easyvideor1.jobs.pool import Outcome, Pool
 from easyvideor1.rewards import router
 from easyvideor1.rewards.budget import Budget
-from easyvideor1.rewards.grader import Grader, Heavy, without_content
+from easyvideor1.rewards.grader import Grader, Heavy, Together, without_content
 from easyvideor1.rewards.parse import read_response
 from easyvideor1.rewards.registry import REGISTRY
 from easyvideor1.rewards.router import TaskScore
@@ -24,8 +25,18 @@ SPARE_S = 2.0
 """Seconds that a worker may go on beyond the limit it keeps itself, before it is killed."""
 KINDS = {JobTimeout: "time", JobOutOfMemory: "memory", JobDied: "crash", JobError: "error"}
 
-Response = tuple[int, Sample, str, float | None]
-"""Place in the batch, sample, text, and the length part where it counts."""
+
+class Response(NamedTuple):
+    """A response that is to be scored."""
+
+    place: int
+    """Its place in the batch."""
+    sample: Sample
+    text: str
+    overlong: float | None
+    """The length part, where it counts."""
+    num_tokens: int | None
+    """Its length, where it is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +57,7 @@ class Workers:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._pool: Pool[Heavy, Score] | None = None
+        self._pool: Pool[Heavy | Together, Score | list[Score]] | None = None
         self._readable: dict[tuple[str, str, tuple[str, ...]], bool] = {}
         """Golds that were read alone, and whether they could be."""
         self._budgets: tuple[Budget, Budget] | None = None
@@ -76,10 +87,10 @@ class Workers:
             UsageError: a function of the user's cannot be loaded, or a weight names a part that a response lacks.
             RunError: a worker cannot even start.
         """
-        own = [response for response in responses if self._is_own(response[1])]
-        built_in = [response for response in responses if not self._is_own(response[1])]
+        own = [response for response in responses if self._is_own(response.sample)]
+        built_in = [response for response in responses if not self._is_own(response.sample)]
         # The shortest first: what is made to take long is seldom short, and should not keep the others from their time.
-        built_in.sort(key=lambda response: len(response[2]))
+        built_in.sort(key=lambda response: len(response.text))
         for_built_in, for_own = self._budgets or self._new_budgets()
         budget = for_built_in
         cut: list[Outcome[Heavy, Score]] = []
@@ -90,9 +101,28 @@ class Workers:
             else:
                 yield outcome.item.number, self._score_of(outcome)
         yield from self._tried_again(cut, budget)
-        for outcome in self._run(self._heavy(response, for_own.own_limit_s()) for response in own):
+        together = [response for response in own if router.is_scored_in_batches(response.sample)]
+        alone = [response for response in own if not router.is_scored_in_batches(response.sample)]
+        for outcome in self._run(self._heavy(response, for_own.own_limit_s()) for response in alone):
             for_own.lost_s += outcome.wall_s if isinstance(outcome.error, JobTimeout) else 0.0
             yield outcome.item.number, self._score_of(outcome)
+        yield from self._by_batches(together, for_own)
+
+    def _by_batches(self, responses: Sequence[Response], budget: Budget) -> Iterator[tuple[int, Score]]:
+        """Scores by functions of the user's that take many responses; what goes wrong goes wrong for all of a call."""
+        by_function: dict[str, list[Heavy]] = {}
+        for response in responses:
+            place = REGISTRY.place_of(response.sample.problem_type)
+            by_function.setdefault(place, []).append(self._heavy(response, 0.0))
+        for heavy in by_function.values():
+            work = Together(responses=tuple(heavy), limit_s=budget.own_limit_s() * len(heavy))
+            for outcome in self._run_any([work]):
+                budget.lost_s += outcome.wall_s if isinstance(outcome.error, JobTimeout) else 0.0
+                if outcome.error is not None and not isinstance(outcome.error, DataError):
+                    raise outcome.error
+                reason = "" if outcome.error is None else outcome.error.problem
+                scores = outcome.result if isinstance(outcome.result, list) else [Score.unscored(reason)] * len(heavy)
+                yield from ((item.number, score) for item, score in zip(heavy, scores, strict=True))
 
     def renew_budget(self) -> None:
         """Let all responses share one budget of lost time from here to the next call, however many batches they are."""
@@ -131,15 +161,24 @@ class Workers:
             yield outcome.item.number, self._score_of(outcome)
 
     def _heavy(self, response: Response, limit_s: float) -> Heavy:
-        number, sample, text, overlong = response
-        return Heavy(number=number, sample=without_content(sample), text=text, overlong=overlong, limit_s=limit_s)
+        return Heavy(
+            number=response.place,
+            sample=without_content(response.sample),
+            text=response.text,
+            overlong=response.overlong,
+            num_tokens=response.num_tokens,
+            limit_s=limit_s,
+        )
 
     def _run(self, heavy: Iterable[Heavy]) -> Iterator[Outcome[Heavy, Score]]:
         """The outcomes of responses, as they come."""
+        return cast(Iterator[Outcome[Heavy, Score]], self._run_any(heavy))
+
+    def _run_any(self, work: Iterable[Heavy | Together]) -> Iterator[Outcome[Heavy | Together, Score | list[Score]]]:
         pool = self._started()
 
-        def with_deadline() -> Iterator[Heavy]:
-            for response in heavy:
+        def with_deadline() -> Iterator[Heavy | Together]:
+            for response in work:
                 # A worker keeps the limit of a built-in type itself; the user's own code is stopped from outside.
                 pool.deadline_s = response.limit_s + (0.0 if self._is_own(response.sample) else SPARE_S)
                 yield response
@@ -150,7 +189,7 @@ class Workers:
             ]
             yield outcome
 
-    def _started(self) -> Pool[Heavy, Score]:
+    def _started(self) -> Pool[Heavy | Together, Score | list[Score]]:
         if self._pool is None:
             settings = self._settings
             grader = Grader(
@@ -159,6 +198,7 @@ class Workers:
                 reading=settings.reading,
                 rewards={name: place for (kind, name), place in REGISTRY.places.items() if kind == "reward"},
                 parts={name: place for (kind, name), place in REGISTRY.places.items() if kind == "part"},
+                arguments={name: given for name, given in REGISTRY.arguments.items() if given},
                 sandbox=settings.sandbox,
                 deadline_s=settings.deadline_s,
             )
@@ -191,6 +231,7 @@ class Workers:
             weights=self._settings.weights,
             thinking=self._settings.thinking,
             overlong=outcome.item.overlong,
+            num_tokens=outcome.item.num_tokens,
         )
 
     def _can_read_gold(self, sample: Sample) -> bool:

@@ -54,6 +54,12 @@ class Engine(Protocol):
         """How often the most likely next token was a banned vision token, since the engine was made."""
         ...
 
+    @property
+    def needs_still_actor(self) -> bool:
+        """Whether the actor's weights must not change while it generates: they are its own, or it is about to compare
+        itself with them."""
+        ...
+
     def awake(self) -> AbstractContextManager[None]:
         """Ready to generate for the time of the block; outside of it the engine leaves its memory to others."""
         ...

@@ -47,7 +47,7 @@ class ServedEngine:
 
         self._client = OpenAI(base_url=url, api_key=NO_KEY, timeout=TIMEOUT_S, max_retries=RETRIES)
         self._model, self._slots = model, slots
-        self.banned_hits = 0
+        self.banned_hits, self.needs_still_actor = 0, False
 
     def awake(self) -> AbstractContextManager[None]:
         return contextlib.nullcontext()

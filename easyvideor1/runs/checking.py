@@ -13,6 +13,7 @@ from easyvideor1.data import doubts
 from easyvideor1.data.check import CheckedData, Steps, Workers, check_sources
 from easyvideor1.data.length_check import LengthCheck, LengthLimit
 from easyvideor1.data.media_check import DecodeMedium, VerdictFile
+from easyvideor1.data.prompts import require_matching
 from easyvideor1.data.report import Problem, Report, report_of
 from easyvideor1.extras import need
 from easyvideor1.rewards.pool import RewardPool
@@ -84,7 +85,9 @@ def examine(
             memory=memory_of(data, settings.reward, settings.model, settings.cache, limit=_limit(settings)),
             progress=progress,
         )
-    try_judge(rewards, settings.reward, {kind for file in found.files for kind in file.columns.problem_types})
+    kinds = {kind for file in found.files for kind in file.columns.problem_types if kind}
+    require_matching(data.templates, kinds)
+    try_judge(rewards, settings.reward, kinds)
     return found
 
 

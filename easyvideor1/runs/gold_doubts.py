@@ -68,7 +68,7 @@ def _sample(file: CheckedFile, place: int) -> Sample:
 
 def _outside(sample: Sample, facts: MediumFacts) -> str:
     """Why a gold answer cannot be seen in a medium; "" where it can."""
-    if sample.problem_type in REGISTRY.rewards:
+    if REGISTRY.reward_of(sample.problem_type) is not None:
         return ""
     times, boxes = _extent(sample.problem_type, router.task_of(sample).read_gold(sample))
     is_video = facts.duration_s > 0

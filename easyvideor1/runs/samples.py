@@ -5,19 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from easyvideor1.config import RunConfig, SourceConfig
+from easyvideor1.config import CacheConfig, RunConfig, SourceConfig
 from easyvideor1.data.check import CheckedData, Steps, Workers, check_sources
 from easyvideor1.data.doubts import shared
 from easyvideor1.data.length_check import LengthLimit
 from easyvideor1.data.media_check import PlanMedium, Seen, facts_of
+from easyvideor1.data.media_fields import STORED_FRAMES
+from easyvideor1.data.prompts import require_matching
 from easyvideor1.data.samples import Samples
 from easyvideor1.errors import DataError
 from easyvideor1.jobs.worker import usable_cores
 from easyvideor1.problem_types import canonical
 from easyvideor1.runs.media import media_specs
+from easyvideor1.runs.own_rewards import try_own_rewards
 from easyvideor1.runs.parts import Parts
 from easyvideor1.runs.steps import length_check, length_limit, memory_of, row_check, shown_progress, try_judge
 from easyvideor1.types import Media
+from easyvideor1.video.cache import FrameCache
 
 log = logging.getLogger(__name__)
 
@@ -43,12 +47,14 @@ def load_samples(
     training = _checked(config.data.train, config, parts, limit=limit, on_bad=on_bad)
     samples = _usable(training, on_bad=on_bad)
     if not config.data.validation:
+        try_own_rewards(parts.rewards, config.reward, [training])
         check([training])
         return samples, None
     validation = _checked(config.data.validation, config, parts, limit=length_limit(config.data), on_bad=on_bad)
     questions = _usable(validation, on_bad=on_bad)
     if not config.data.allow_shared_validation:
         refuse_shared(training, validation)
+    try_own_rewards(parts.rewards, config.reward, [training, validation])
     check([training, validation])
     return samples, questions
 
@@ -92,8 +98,31 @@ def _checked(
             rows_only=on_bad is None,
             progress=progress,
         )
-    try_judge(parts.rewards, config.reward, {kind for file in found.files for kind in file.columns.problem_types})
+    tell_stored_frames(found, config.cache)
+    kinds = {kind for file in found.files for kind in file.columns.problem_types if kind}
+    require_matching(config.data.templates, kinds)
+    try_judge(parts.rewards, config.reward, kinds)
     return found
+
+
+def tell_stored_frames(data: CheckedData, cache: CacheConfig) -> int:
+    """Warn of rows that name frames stored by another project which are not in the cache; returns how many."""
+    if cache.mode == "realtime_only":
+        return sum(len(file.columns.stored) for file in data.files)
+    num_missing, first = 0, ""
+    frames = FrameCache.open(cache)
+    for file in data.files:
+        for place, name in file.columns.stored.items():
+            seen = [data.seen.get(media) for media in file.columns.media.get(place, ())]
+            if not all(isinstance(found, Seen) and frames.holds(found.facts.key) for found in seen):
+                num_missing, first = num_missing + 1, first or f"{file.rows.where(place)} ({name})"
+    if num_missing:
+        log.warning(
+            "%d rows name stored frames ('%s') that are not in %s, the first is %s: their videos are decoded instead; "
+            "`easyvideor1 cache import FOLDER --data FILE --cache %s` takes the frames over",
+            num_missing, STORED_FRAMES, cache.dir, first, cache.dir,
+        )  # fmt: skip
+    return num_missing
 
 
 def _usable(data: CheckedData, *, on_bad: OnBad | None) -> Samples:

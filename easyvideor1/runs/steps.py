@@ -20,7 +20,7 @@ from easyvideor1.data.row_check import CheckRows
 from easyvideor1.problem_types import canonical
 from easyvideor1.rewards import router
 from easyvideor1.rewards.pool import RewardPool
-from easyvideor1.rewards.registry import REGISTRY
+from easyvideor1.rewards.registry import ANY_TYPE, REGISTRY
 from easyvideor1.runs.media import media_specs
 from easyvideor1.runs.starting_model import model_files
 from easyvideor1.types import Sample
@@ -49,7 +49,7 @@ class CheckGold:
 
     def __call__(self, sample: Sample) -> None:
         """Raises DataError for an unknown problem type or an unreadable gold answer."""
-        if sample.problem_type not in self.unread:
+        if sample.problem_type not in self.unread and ANY_TYPE not in self.unread:
             router.check([sample])
 
 
@@ -130,7 +130,8 @@ def memory_of(
     }
     files = [model_files(model.path) / name for name in MODEL_FILES] if model is not None else []
     if data.templates is not None:
-        files += sorted(Path(data.templates).glob("*"))
+        place = Path(data.templates)
+        files += [place] if place.is_file() else sorted(place.glob("*"))
     return Memory(
         Path(cache.dir) / MEMORY_FOLDER, settings_digest(settings, [file for file in files if file.is_file()])
     )

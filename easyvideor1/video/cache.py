@@ -108,9 +108,16 @@ class FrameCache:
 
     def path(self, plan: MediaPlan) -> Path:
         """The path of the entry of a plan, whether it exists or not."""
-        name = f"{plan.cache_key}.{self.codec.name}.v{FORMAT}.safetensors"
-        assert ENTRY_NAME.fullmatch(name), f"a cache key is letters, digits, '-' and '_', got {plan.cache_key!r}"
-        return self.dir / plan.cache_key[:2] / name
+        return self._path_of(plan.cache_key)
+
+    def holds(self, key: str) -> bool:
+        """Whether there is a file for a key; nothing of it is read."""
+        return self._path_of(key).is_file()
+
+    def _path_of(self, key: str) -> Path:
+        name = f"{key}.{self.codec.name}.v{FORMAT}.safetensors"
+        assert ENTRY_NAME.fullmatch(name), f"a cache key is letters, digits, '-' and '_', got {key!r}"
+        return self.dir / key[:2] / name
 
     def contains(self, plan: MediaPlan) -> bool:
         """Whether an entry of the right size is there (its bytes are compared with the checksum when it is loaded)."""

@@ -30,12 +30,15 @@ import numpy as np
 import xxhash
 
 from easyvideor1.config import CacheConfig
+from easyvideor1.types import FrameSpec, Media, MediaPlan, VisionSpec
 from easyvideor1.video.clip_file import UNREADABLE, DamagedClip, read_tensors, replaced_file, write_tensors
 from easyvideor1.video.container import LIBRARY, Orientation
 from easyvideor1.video.container_notes import Crop
 from easyvideor1.video.packets import Packets, scan
 from easyvideor1.video.probe import Hdr, Header, header_of
 from easyvideor1.video.source import Source, identity
+from easyvideor1.video.taken_over import FOLDER as TAKEN_OVER
+from easyvideor1.video.taken_over import TakenOver
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +68,11 @@ class Files:
     def packets(self, source: Source) -> Packets:
         """The packets of its video stream; errors as of `packets.scan`."""
         return scan(source)
+
+    def stand_in(self, media: Media, spec: FrameSpec, vision: VisionSpec) -> MediaPlan | None:
+        """The plan of a medium whose file is missing, where its frames were taken over; errors as of
+        `TakenOver.plan`."""
+        return None
 
 
 FRESH = Files()
@@ -110,6 +118,9 @@ class KnownFiles(Files):
             packets = scan(source)
             self._keep(source, path, lambda path: _write_packets(path, packets))
         return packets
+
+    def stand_in(self, media: Media, spec: FrameSpec, vision: VisionSpec) -> MediaPlan | None:
+        return TakenOver(self.dir.parent / TAKEN_OVER).plan(media, spec, vision)
 
     def _path(self, digest: str, kind: str) -> Path:
         return self.dir / digest[:2] / f"{digest}.{kind}"

@@ -30,6 +30,7 @@ from easyvideor1.video.probe import Header
 from easyvideor1.video.resize import RESIZE_RULE
 from easyvideor1.video.source import Source, identity, locate
 from easyvideor1.video.stills import picture_header
+from easyvideor1.video.taken_over import grid_of
 from easyvideor1.video.tone_map import TONE_RULE
 
 DECODER_RULE = "pyav-2"
@@ -83,7 +84,13 @@ def plan_media(media: Media, spec: FrameSpec, vision: VisionSpec, *, files: File
         MediaError: it cannot be read or is not what it should be; the message names it.
         UsageError: the limits of `spec` contradict each other for this medium.
     """
-    located = locate(media)
+    try:
+        located = locate(media)
+    except MediaError:
+        plan = files.stand_in(media, spec, vision) if media.kind == "video" else None
+        if plan is None:
+            raise
+        return plan
     if media.kind == "image":
         return _plan_image(media, located, spec, vision)
     if media.fps is not None and not isinstance(located, tuple):
@@ -163,7 +170,7 @@ def _plan(
     treatment: tuple[str, ...] = (),
     warnings: tuple[str, ...],
 ) -> MediaPlan:
-    grid = (math.ceil(len(times_s) / vision.temporal_patch), size[0] // vision.patch_px, size[1] // vision.patch_px)
+    grid = grid_of(len(times_s), size, vision)
     return MediaPlan(
         media=media,
         times_s=times_s,

@@ -1,8 +1,10 @@
 """The user text of a sample."""
 
+from pathlib import Path
+
 import pytest
 
-from easyvideor1.data.prompts import TEMPLATES, instruction
+from easyvideor1.data.prompts import TEMPLATES, instruction, require_matching
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.types import Media, Sample
 
@@ -104,3 +106,50 @@ def test_every_template_asks_for_the_answer_tags_in_both_modes():
         assert "<think>" not in text
         assert "<answer>" in text
         assert len(text) < 300
+
+
+CHOICE = Sample(
+    id="c", problem_type="multiple choice", problem="Which?", gold="B", options=("A. cat", "B. dog"), where="rows:3"
+)
+
+
+def test_one_file_for_all_types_gets_the_fields_under_their_own_names(tmp_path: Path) -> None:
+    path = tmp_path / "unified.jinja"
+    path.write_text(
+        "{#- a comment -#}\n"
+        "{%- set question = problem if problem is defined else content -%}\n"
+        "{%- set ptype = problem_type | lower | trim -%}\n"
+        "{%- set opts = options if options is defined and options is iterable and options | length > 0 else [] -%}\n"
+        '{%- if opts -%}{{ question | trim ~ "\\nOptions:\\n" ~ opts | join("\\n") }}'
+        "{%- else -%}{{ content }}{%- endif %}\n"
+        "[{{ ptype }}|{{ data_type }}|{{ data_source }}|{{ videos | length }}|{{ hint is defined }}]\n\n"
+    )
+    sample = Sample(
+        id="c", problem_type="Multiple_Choice", problem="Which?", gold="B", options=("A. cat", "B. dog"),
+        media=(VIDEO,), extra={"data_source": "nextqa"},
+        given={"problem_type": "Multiple_Choice", "data_type": "video"},
+    )  # fmt: skip
+    assert instruction(sample, thinking=True, templates=path) == (
+        "<video>Which?\nOptions:\nA. cat\nB. dog\n[multiple_choice|video|nextqa|1|False]"
+    )
+
+
+def test_a_template_is_never_told_the_answer(tmp_path: Path) -> None:
+    (tmp_path / "t.jinja").write_text("{{ problem }} {{ answer is defined }}")
+    sample = Sample(id="s", problem_type="numerical", problem="?", gold="4", given={"answer": "4"})
+    assert instruction(sample, thinking=False, templates=tmp_path / "t.jinja") == "? False"
+
+
+def test_a_prompt_that_shows_no_options_of_a_choice_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "t.jinja").write_text("{{ content }}")
+    with pytest.raises(DataError, match="rows:3: field 'options': the prompt does not show the option 'cat'"):
+        instruction(CHOICE, thinking=False, templates=tmp_path / "t.jinja")
+
+
+def test_a_folder_of_which_no_file_is_used_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "unified.jinja").write_text("{{ content }}")
+    with pytest.raises(UsageError, match=r"it holds unified.jinja; for these data a file is called math.jinja, ocr"):
+        require_matching(tmp_path, {"math", "ocr"})
+    require_matching(tmp_path / "unified.jinja", {"math"})
+    (tmp_path / "ocr.jinja").write_text("{{ content }}")
+    require_matching(tmp_path, {"math", "ocr"})
