@@ -162,7 +162,14 @@ def evaluate_on_ray(settings: EvalSettings, *, num_shards: int, address: str | N
         RunError: a shard failed; what it had answered is kept.
     """
     shards = [f"{number}/{num_shards}" for number in range(1, num_shards + 1)]
-    for outcome in run_all_on_ray(EvaluateShard(settings), shards, deadline_s=SHARD_DEADLINE_S, address=address):
+    outcomes = run_all_on_ray(
+        EvaluateShard(settings),
+        shards,
+        deadline_s=SHARD_DEADLINE_S,
+        address=address,
+        with_gpu=settings.engine.name != "openai",
+    )
+    for outcome in outcomes:
         if outcome.error is not None:
             raise RunError(f"shard {outcome.item}: {outcome.error}") from outcome.error
     return conclude(plan_benchmarks(settings), settings)
