@@ -83,9 +83,15 @@ def test_open_answers_go_to_a_judge_over_http(model: Path, server: Server, tmp_p
     (data / "tiny.yaml").write_text(PROTOCOL)
     arguments = words(Path("served"), data, out, "--engine", "openai", "--url", server.url, "--processor", str(model))
     arguments[arguments.index("--benchmarks") + 1] = "mmvu"
-    assert main([*arguments, "--judge-url", server.url, "--judge-cache", str(tmp_path / "judge")]) == 0
+    assert main(arguments) == 0
+    found = json.loads((out / "results.json").read_text())["benchmarks"]["mmvu"]
+    assert (found["score"], found["num_scored"], found["num_unscored"]) == (None, 0, 2)
+    num_asked = len(server.requests)
+    judge = ["--judge-url", server.url, "--judge-cache", str(tmp_path / "judge")]
+    assert main([*arguments, *judge]) == 0  # the answers are there: only the judge is asked
     found = json.loads((out / "results.json").read_text())["benchmarks"]["mmvu"]
     assert (found["score"], found["num_scored"], found["num_unscored"]) == (50.0, 2, 0)
-    assert main([*arguments, "--out", str(tmp_path / "unjudged")]) == 0
-    found = json.loads((tmp_path / "unjudged" / "results.json").read_text())["benchmarks"]["mmvu"]
-    assert (found["score"], found["num_scored"], found["num_unscored"]) == (None, 0, 2)
+    assert all("VERDICT" in json.dumps(body) for body in server.requests[num_asked:])
+    assert main([*arguments, *judge, "--out", str(tmp_path / "at once")]) == 0
+    found = json.loads((tmp_path / "at once" / "results.json").read_text())["benchmarks"]["mmvu"]
+    assert (found["score"], found["num_scored"], found["num_unscored"]) == (50.0, 2, 0)
