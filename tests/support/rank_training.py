@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -36,7 +37,7 @@ from easyvideor1.training.policy import Policy
 from easyvideor1.training.ranks import Ranks, joined
 from easyvideor1.types import Score
 from support.asking import answered, requests
-from support.made_trainer import ENCODER, MadePreparer, final_weights, low_tokens, made_config, made_trainer
+from support.made_trainer import ENCODER, Killed, MadePreparer, final_weights, low_tokens, made_config, made_trainer
 from support.rank_loading import Loaded, load_all
 from support.tiny_models import Case, tiny_case, tiny_model
 
@@ -288,14 +289,40 @@ def steps_of_pairs(out: Path, ranks: Ranks) -> dict[str, Stepped]:
     return found
 
 
+def go_on(out: Path, ranks: Ranks, *, killed_in: int | None = None, steps: int = 6) -> dict[str, torch.Tensor]:
+    """Begin a run or go on with it; the weights it has in the end.
+
+    Args:
+        killed_in: step whose update is the last thing it does: nothing is tidied up, as after SIGKILL.
+    """
+    config = made_config(out, f"train.steps={steps}", "optimizer.learning_rate=0.0001")
+    trainer: Any = made_trainer(config, ranks=ranks, score=spread_tokens)
+    update = trainer._policy.update
+
+    def dying(works: Any, *, step: int) -> Any:
+        tally = update(works, step=step)
+        if step + 1 == killed_in:
+            raise Killed
+        return tally
+
+    trainer._policy.update = dying
+    with suppress(Killed):
+        trainer.run()
+    return final_weights(trainer)
+
+
 @dataclass
 class Cases:
     """All that is compared between one process and several."""
 
+    folder: Path
+    """With a folder of each run."""
     updates: dict[str, Updated]
     runs: dict[str, Ran]
     steps: dict[str, Stepped]
     loaded: dict[str, Loaded]
+    going_on: dict[str, dict[str, torch.Tensor]]
+    """Weights in the end of a run that is never killed ("steady"), and of one that is killed and goes on ("killed")."""
 
 
 Both = tuple[Cases, list[Cases]]
@@ -311,11 +338,24 @@ def all_cases(folder: Path, models: Path, ranks: Ranks | None = None) -> Cases:
         with joined(timeout_s=600) as ranks:
             return all_cases(folder, models, ranks)
     return Cases(
+        folder=folder,
         updates=of_all_pairs(ranks) | of_packs(ranks) | of_families(ranks) | of_layouts(ranks),
         runs={name: run(name, folder / str(number), ranks) for number, name in enumerate(RUNS)},
         steps=steps_of_pairs(folder / "pairs", ranks),
         loaded=load_all(models, ranks),
+        going_on=going_on(folder, ranks),
     )
+
+
+def going_on(folder: Path, ranks: Ranks) -> dict[str, dict[str, torch.Tensor]]:
+    """Of one process, a run that is never killed. Of several, such a run, one that they begin, are killed in and go on
+    with, and their part of one ("changing") that one process began and will end."""
+    found = {"steady": go_on(folder / "steady", ranks)}
+    if ranks.size > 1:
+        go_on(folder / "killed", ranks, killed_in=3)
+        found["killed"] = go_on(folder / "killed", ranks)
+        go_on(folder / "changing", ranks, killed_in=5)
+    return found
 
 
 def command(words: Sequence[str]) -> int:

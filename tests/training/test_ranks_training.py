@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 import torch
-from support.rank_training import PAIRS, RUNS, Both, Updated, base_answers, exported_answers
+from support.rank_training import PAIRS, RUNS, Both, Updated, base_answers, exported_answers, go_on
+
+from easyvideor1.report.read import comparable, read_metrics
+from easyvideor1.training.ranks import Ranks
 
 pytestmark = pytest.mark.timeout(900)  # the first one waits for two processes
 NEAR = 1e-5
@@ -120,3 +124,32 @@ def test_what_two_ranks_export_gives_their_greedy_answers(cases: Both) -> None:
     found = exported_answers(first.runs["plain"].out)
     assert found == first.runs["plain"].greedy == second.runs["plain"].greedy == cases[0].runs["plain"].greedy
     assert found != base_answers()
+
+
+def test_killed_and_gone_on_with_by_as_many_ranks_is_never_killed_to_the_bit(cases: Both) -> None:
+    for found in cases[1]:
+        steady, killed = found.going_on["steady"], found.going_on["killed"]
+        assert steady.keys() == killed.keys()
+        assert all(torch.equal(killed[name], value) for name, value in steady.items())
+    assert told(cases[1][0].folder / "killed") == told(cases[1][0].folder / "steady")
+
+
+def test_killed_and_gone_on_with_by_other_numbers_of_processes_loses_and_repeats_nothing(cases: Both) -> None:
+    """One process until step 3, two until step 5, one to the end."""
+    expected, (first, _) = cases
+    folder = first.folder / "changing"
+    weights = go_on(folder, Ranks())
+    assert distance(weights, expected.going_on["steady"]) < NEAR
+    found, wanted = told(folder), told(expected.folder / "steady")
+    assert [step for step, _ in found[0]] == [1, 2, 3, 4, 5, 6]
+    assert found[1] == wanted[1]
+    for (_, values), (_, others) in zip(found[0], wanted[0], strict=True):
+        assert values.keys() == others.keys()
+        for name in values.keys() - {"update/model_tokens"}:
+            assert values[name] == pytest.approx(others[name], rel=1e-3, abs=1e-5), name
+
+
+def told(folder: Path) -> tuple[list[tuple[int, dict[str, float]]], str]:
+    """The metrics of each step of a run, and its rollouts."""
+    records = [record for record in comparable(read_metrics(folder / "metrics.jsonl")) if "loss/total" in record]
+    return [(record["step"], record) for record in records], (folder / "rollouts" / "rollouts.jsonl").read_text()
