@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 from easyvideor1.data.tags import split_at_tags
-from easyvideor1.errors import RunError
+from easyvideor1.errors import RunError, UsageError
 from easyvideor1.extras import need
 from easyvideor1.rollout.engine import Request, Sampling
 from easyvideor1.types import Clip, Example, MediaPlan, Rollout, StopReason
@@ -53,10 +53,11 @@ class ServedEngine:
         return contextlib.nullcontext()
 
     def generate(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:
-        """See Engine.generate; a request that the server refuses or loses is given up.
+        """See Engine.generate; a request that the server refuses or loses is given up, with its reason as the text.
 
         Raises:
             RunError: the server cannot be reached.
+            UsageError: the server takes no clips in this form; vLLM's needs `--trust-request-mm-kwargs`.
         """
         with ThreadPoolExecutor(self._slots) as threads:
             running: dict[Future[tuple[Rollout, ...]], int] = {}
@@ -101,8 +102,13 @@ class ServedEngine:
         except openai.APIConnectionError as error:
             raise RunError(f"the server at {self._client.base_url} cannot be reached: {error}") from error
         except openai.APIError as error:
+            if isinstance(error, openai.BadRequestError) and "mm_processor_kwargs" in str(error):
+                raise UsageError(
+                    f"the server at {self._client.base_url} does not let a request say that its frames are not to be "
+                    f"sampled and resized again: {error}"
+                ) from error
             log.warning("item %s: the server gave no answer: %s", example.sample.id, error)
-            return tuple(_rollout("", 0, StopReason.ABORT) for _ in range(sampling.n))
+            return tuple(_rollout(f"the server says: {error}", 0, StopReason.ABORT) for _ in range(sampling.n))
         used = 0 if reply.usage is None else reply.usage.completion_tokens
         return tuple(
             _rollout(
