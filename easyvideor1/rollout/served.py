@@ -48,6 +48,7 @@ class ServedEngine:
         self._client = OpenAI(base_url=url, api_key=NO_KEY, timeout=TIMEOUT_S, max_retries=RETRIES)
         self._model, self._slots = model, slots
         self.banned_hits, self.needs_still_actor = 0, False
+        self._has_warned = False
 
     def awake(self) -> AbstractContextManager[None]:
         return contextlib.nullcontext()
@@ -109,6 +110,8 @@ class ServedEngine:
                 ) from error
             log.warning("item %s: the server gave no answer: %s", example.sample.id, error)
             return tuple(_rollout(f"the server says: {error}", 0, StopReason.ABORT) for _ in range(sampling.n))
+        if reply.usage is not None:
+            self._compare(example, reply.usage.prompt_tokens)
         used = 0 if reply.usage is None else reply.usage.completion_tokens
         return tuple(
             _rollout(
@@ -118,6 +121,18 @@ class ServedEngine:
             )
             for choice in reply.choices
         )
+
+    def _compare(self, example: Example, num_tokens: int) -> None:
+        """Say once where the server reads a prompt of another length: it sees other frames, or no times."""
+        if num_tokens != len(example.prompt) and not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "item %s: the server counts %d tokens in the prompt, here it has %d: it resizes or samples the frames "
+                "again, leaves out their times, or has another chat template, so scores are not comparable",
+                example.sample.id,
+                num_tokens,
+                len(example.prompt),
+            )
 
 
 def _rollout(text: str, num_tokens: int, stop: StopReason) -> Rollout:
