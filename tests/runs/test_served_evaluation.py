@@ -45,7 +45,7 @@ def by_prompt(server: Server, text: str) -> dict[str, Any]:
 
 
 def test_a_server_is_given_frames_with_their_times_and_all_of_the_decoding(
-    model: Path, server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    model: Path, server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     make_data(data, num_videos=1, num_questions=2)
@@ -66,7 +66,7 @@ def test_a_server_is_given_frames_with_their_times_and_all_of_the_decoding(
     assert text["text"].endswith("The best answer is:")
     answers = {record["id"]: record["response"] for record in read_objects(out / "videomme" / "answers.jsonl")}
     assert answers == {"v0-0": "B", "v0-1": None, "broken-0": None, "gone-0": None}
-    assert caplog.text.count("the server counts 11 tokens in the prompt") == 1  # whatever it is asked
+    assert capsys.readouterr().err.count("the server counts 11 tokens in the prompt") == 1  # whatever it is asked
     found = json.loads((out / "results.json").read_text())["benchmarks"]["videomme"]["coverage"]
     assert {item["id"]: item["error"] for item in found["failed"]}["v0-1"].startswith(
         "the engine gave the response up: the server says: Error code: 400"
