@@ -27,10 +27,11 @@ def fitting_algorithm(config: RunConfig) -> Algorithm:
     _check_offline(config, made)
     _check_group(config, made)
     stop = config.train.stop
-    if stop.max_kl and not made.needs_reference and config.train.updates_per_step == 1:
+    if stop.max_kl and not made.needs_reference and config.train.updates_in_all == 1:
         raise UsageError(
             "train.stop.max_kl: nothing measures a KL in this run: with one update per step it is 0 by definition; set "
-            "algorithm.options.kl_coef above 0 (a reference model) or train.updates_per_step above 1, or remove it"
+            "algorithm.options.kl_coef above 0 (a reference model), or train.updates_per_step or train.passes above "
+            "1, or remove it"
         )
     return made
 

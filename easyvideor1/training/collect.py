@@ -133,7 +133,7 @@ class Collector:
 
         def take(count: int) -> list[Candidate]:
             nonlocal cursor, num_skipped
-            usable, cursor_after = self.supply.take(count, cursor, goes_on=step < config.train.steps)
+            usable, cursor_after = self.supply.take(count, cursor, goes_on=step < config.train.num_steps)
             num_skipped += cursor_after - cursor - len(usable)
             cursor = cursor_after
             candidates = self._candidates(usable, step=step, version=version)

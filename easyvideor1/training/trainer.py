@@ -144,7 +144,7 @@ class Trainer:
                 self._save(is_best=self._validate())
             elif self._saved_step < 0:
                 self._save(is_best=False)
-            while self._state.step < self._config.train.steps and not self._is_ending:
+            while self._state.step < self._config.train.num_steps and not self._is_ending:
                 self._step()
             if self._saved_step < self._state.step:
                 self._save(is_best=False)
@@ -191,7 +191,8 @@ class Trainer:
             tally = collected.tally
             with watch.part("update"):
                 groups = self._with_credit(collected, tally)
-                tally.merge(self._policy.update(self._minibatches(groups, collected.candidates), step=step - 1))
+                work = self._minibatches(groups, collected.candidates)
+                tally.merge(self._policy.update(work, step=step - 1, passes=config.train.passes))
                 tally.add("update/groups", total=len(groups))
         with watch.part("sync"):
             self._sync(step)
@@ -271,11 +272,12 @@ class Trainer:
             self._metrics.log(step, values)
 
     def _is_due(self, step: int, every: int) -> bool:
-        return step == self._config.train.steps or (every > 0 and step % every == 0)
+        return step == self._config.train.num_steps or (every > 0 and step % every == 0)
 
     def _is_validation_missing(self) -> bool:
         step = self._state.step
-        is_due = step == 0 or self._is_due(step, self._config.train.validate_every)
+        is_start = step == 0 and self._config.validation.before_training
+        is_due = is_start or (step > 0 and self._is_due(step, self._config.train.validate_every))
         return self._evaluate is not None and is_due and self._state.validated_step < step
 
     def _validate(self) -> bool:
