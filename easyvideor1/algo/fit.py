@@ -8,6 +8,7 @@ from easyvideor1.errors import UsageError
 
 COMPARE_IN_GROUP: tuple[AdvantageKind, ...] = (
     "grpo",
+    "ema_grpo",
     "centered",
     "rloo",
     "reinforce_plus_plus_baseline",
@@ -56,6 +57,13 @@ def _check_offline(config: RunConfig, made: Algorithm) -> None:
 
 def _check_group(config: RunConfig, made: Algorithm) -> None:
     n = config.rollout.n
+    if made.temporal_bonus and config.offline.enable and not made.needs_policy_rollouts:
+        raise UsageError("algorithm.options.temporal_bonus: nothing is sampled in this run; set it to 0")
+    if made.length_bonus and made.length_low > config.rollout.max_response_tokens:
+        raise UsageError(
+            f"algorithm.options.length_low={made.length_low} is above rollout.max_response_tokens="
+            f"{config.rollout.max_response_tokens}, so no response could get the bonus; lower it"
+        )
     if n < 2 and made.advantage in COMPARE_IN_GROUP:
         raise UsageError(
             f"rollout.n={n}: advantage '{made.advantage}' compares the rollouts of a prompt; use 2 or more (8 is usual)"

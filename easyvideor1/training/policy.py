@@ -71,6 +71,10 @@ class Policy:
             fused=self.model.device.type == "cuda",
         )
 
+    def weigh_kl(self, coef: float) -> None:
+        """Set the KL coefficient of the updates to come, for algorithms that adapt it."""
+        self._algorithm = replace(self._algorithm, kl_coef=coef)
+
     def update(self, minibatches: Sequence[Minibatch], *, step: int, passes: int = 1) -> Tally:
         """One optimizer step per minibatch and pass; where nothing trains (normalizer 0) there is none.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -190,6 +191,10 @@ class Trainer:
             self._beat(f"update of step {step}")
             tally = collected.tally
             with watch.part("update"):
+                carried = self._state.carried
+                if self._algorithm.kl_target is not None:
+                    self._policy.weigh_kl(carried.coef_of(self._algorithm))
+                    tally.add("update/kl_coef", total=carried.coef_of(self._algorithm))
                 groups = self._with_credit(collected, tally)
                 work = self._minibatches(groups, collected.candidates)
                 tally.merge(self._policy.update(work, step=step - 1, passes=config.train.passes))
@@ -202,7 +207,12 @@ class Trainer:
         values = tally.values()
         self._log(step, values, num_tokens=collected.num_tokens)
         trend = watch_trend(self._state.trend, values, collected.sampled, config=config.train.stop, step=step)
-        self._state = replace(self._state, step=step, cursor=collected.cursor, trend=trend)
+        kl = values.get(f"{self._algorithm.kl_in}/kl_ref", math.nan)
+        num_rollouts = sum(len(group.rollouts) for group in collected.groups)
+        if self._algorithm.advantage == "ema_grpo":
+            carried = carried.with_rewards(collected.groups, decay=self._algorithm.ema_decay)
+        carried = carried.with_kl(kl, self._algorithm, num_rollouts=num_rollouts)
+        self._state = replace(self._state, step=step, cursor=collected.cursor, trend=trend, carried=carried)
         self._saver.settle(wait=False)
         self._is_ending = any(self._ranks.gather(self._is_asked_to_end(), of="signals"))
         if self._is_ending:
@@ -229,6 +239,7 @@ class Trainer:
             part_weights=self._config.reward.weights,
             greedy_scores=collected.greedy_scores,
             kl=kl,
+            carried=self._state.carried,
         )
 
     def _minibatches(self, groups: Sequence[Group], candidates: Sequence[Candidate]) -> list[Minibatch]:
