@@ -484,6 +484,9 @@ class TrainConfig:
     """Groups per step."""
     passes: int = 1
     """How often a step learns from its groups (PPO's epochs over a batch); old log-probs are those before the first."""
+    async_level: Literal[0, 1] = 0
+    """1: the rollouts of the next step are sampled while this one trains, by weights one update older, for which
+    truncated importance sampling corrects (docs/vllm.md). 0: one after the other."""
     updates_per_step: int = 1
     """Optimizer steps that the groups of a step are dealt to; with more than one, old log-probs are computed first."""
     tokens_per_pack: int = 16_384
@@ -626,6 +629,11 @@ class RunConfig:
         if len(set(self.trackers)) < len(self.trackers):
             raise UsageError(f"trackers: one stands twice in {list(self.trackers)}; name each once")
         check_range("", self, low=0, names=("seed",))
+        if self.train.async_level and self.rollout.engine == "vllm":
+            raise UsageError(
+                f"train.async_level={self.train.async_level} with rollout.engine=vllm: vLLM in the process of the "
+                "trainer sleeps while the policy learns; use vllm_server, or hf (a copy of the model), or async_level=0"
+            )
         self._check_validation()
 
     def _check_validation(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from easyvideor1.algo.algorithms import AdvantageKind, Algorithm, named_algorithm
 from easyvideor1.config import RunConfig
 from easyvideor1.errors import UsageError
@@ -16,6 +18,8 @@ COMPARE_IN_GROUP: tuple[AdvantageKind, ...] = (
     "pass_at_k",
 )
 """Advantages that are 0 for a response without others beside it."""
+ASYNC_CAP = 2.0
+"""Bound on the importance weights of rollouts that are one update old, where the recipe names none."""
 
 
 def fitting_algorithm(config: RunConfig) -> Algorithm:
@@ -27,6 +31,8 @@ def fitting_algorithm(config: RunConfig) -> Algorithm:
     made = named_algorithm(config.algorithm)
     _check_offline(config, made)
     _check_group(config, made)
+    if config.train.async_level:
+        made = _corrected(config, made)
     stop = config.train.stop
     if stop.max_kl and not made.needs_reference and config.train.updates_in_all == 1:
         raise UsageError(
@@ -35,6 +41,16 @@ def fitting_algorithm(config: RunConfig) -> Algorithm:
             "1, or remove it"
         )
     return made
+
+
+def _corrected(config: RunConfig, made: Algorithm) -> Algorithm:
+    """The algorithm with truncated importance sampling, for rollouts of older weights."""
+    if not made.needs_policy_rollouts:
+        raise UsageError(
+            f"train.async_level={config.train.async_level}: algorithm '{made.name}' samples nothing, so nothing can be "
+            "sampled ahead; leave it out"
+        )
+    return made if made.sampler_cap is not None else replace(made, sampler_cap=ASYNC_CAP)
 
 
 def _check_offline(config: RunConfig, made: Algorithm) -> None:

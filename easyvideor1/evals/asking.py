@@ -336,5 +336,7 @@ def sampling_of(decoding: Decoding, *, n: int) -> Sampling:
         temperature=decoding.temperature,
         top_p=decoding.top_p,
         top_k=decoding.top_k,
+        presence_penalty=decoding.presence_penalty,
+        repetition_penalty=decoding.repetition_penalty,
         max_response_tokens=decoding.max_response_tokens,
     )

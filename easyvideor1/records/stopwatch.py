@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal, get_args
 
-Part = Literal["decode", "process", "rollout", "reward", "update", "sync", "validate", "checkpoint", "other"]
+Part = Literal["decode", "process", "rollout", "reward", "update", "sync", "validate", "checkpoint", "wait", "other"]
 """What a step's time is spent on. "process" and "decode" are what it waits for its prompts and pixels, which others
-make ready; "other" is what no part was measured for."""
+make ready, "wait" for rollouts that are sampled beside an update; "other" is what no part was measured for."""
 PARTS: tuple[Part, ...] = get_args(Part)
 ALWAYS_SHOWN = PARTS[:6]
 

@@ -21,7 +21,11 @@ from easyvideor1.records.progress import Progress
 from easyvideor1.records.stopwatch import PARTS, Part
 
 PART_COLOURS = dict(
-    zip(PARTS, ("cyan", "blue", "magenta", "yellow", "green", "red", "bright_blue", "white", "grey50"), strict=True)
+    zip(
+        PARTS,
+        ("cyan", "blue", "magenta", "yellow", "green", "red", "bright_blue", "white", "bright_magenta", "grey50"),
+        strict=True,
+    )
 )
 STEPS_FOR_ETA = 20
 INSIDE_LINE_S = 30.0

@@ -21,7 +21,7 @@ class FakeEngine:
         self._encode = encode
         self._logprob = logprob
         self._version = 0
-        self.banned_hits = 0
+        self.banned_hits, self.needs_still_actor = 0, False
 
     def awake(self) -> AbstractContextManager[None]:
         return contextlib.nullcontext()

@@ -63,6 +63,7 @@ def engine_of_policy(config: RunConfig, parts: Parts, policy: Policy, models: Mo
             check_every=rollout.vllm.check_every,
             tokens_per_pack=config.train.tokens_per_pack,
             form=lambda: pack_form(model, shared=config.train.shared_prefix),
+            overlaps=config.train.async_level > 0,
         )
 
 

@@ -30,20 +30,24 @@ class Models:
     policy: PackForward
     reference: Reference | None
     sampler: PreTrainedModel | None
-    """A whole copy of the policy to sample from, where its own weights are sharded; None: the policy itself."""
+    """A whole copy of the policy to sample from, where its own weights are sharded or learn meanwhile; None: the policy
+    itself."""
+    overlaps: bool
+    """The sampler samples while the policy learns, so they must share nothing."""
 
     def engine(self, policy: Policy, encoder: Encoder, *, tokens_per_batch: int) -> HFEngine:
         """An engine that samples with the weights of the policy."""
         if self.sampler is None:
             return HFEngine(policy.model, encoder, tokens_per_batch=tokens_per_batch, tower=policy.tower)
         sampler = self.sampler
-        if policy.tower.is_frozen:  # then it is whole on every rank, and looks once for both
+        shares_tower = policy.tower.is_frozen and not self.overlaps
+        if shares_tower:  # it is whole on every rank, and looks once for both
             sampler.model.visual = vision_tower(policy.model)
         return HFEngine(
             sampler,
             encoder,
             tokens_per_batch=tokens_per_batch,
-            tower=policy.tower if policy.tower.is_frozen else None,
+            tower=policy.tower if shares_tower else None,
             take_over=lambda: copy_weights(policy.model, sampler),
         )
 
@@ -52,7 +56,8 @@ def load_models(config: RunConfig, ranks: Ranks, *, needs_reference: bool, resum
     """Load the models of a run, the policy with the weights of a checkpoint, which are read straight into it.
 
     With several ranks the weights are sharded in float32 (see `sharded`), and every rank has a whole copy to sample
-    from, in the type that the model computes in: sampling a token would else gather the whole model each time.
+    from, in the type that the model computes in: sampling a token would else gather the whole model each time. Where
+    sampling and learning overlap, there is such a copy too.
 
     Args:
         resume_from: the checkpoint to go on from; None: the run begins.
@@ -75,12 +80,15 @@ def load_models(config: RunConfig, ranks: Ranks, *, needs_reference: bool, resum
             _shard(base, config, ranks)
     elif needs_reference:
         reference = reference_of(policy)
-    if not is_sharded:
-        return Models(policy=policy, reference=reference, sampler=None)
-    _shard(policy, config, ranks)
+    overlaps = config.train.async_level > 0
+    needs_sampler = config.rollout.engine == "hf" and (is_sharded or overlaps)
+    if is_sharded:
+        _shard(policy, config, ranks)
+    if not needs_sampler:
+        return Models(policy=policy, reference=reference, sampler=None, overlaps=overlaps)
     plain = replace(config.model, lora=None, gradient_checkpointing=False)
     sampler = _ready(load_model(plain)).requires_grad_(False)
-    return Models(policy=policy, reference=reference, sampler=sampler)
+    return Models(policy=policy, reference=reference, sampler=sampler, overlaps=overlaps)
 
 
 def _ready(model: PreTrainedModel) -> PreTrainedModel:

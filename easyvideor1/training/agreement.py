@@ -60,9 +60,12 @@ class AgreeingEngine:
         check_every: int,
         tokens_per_pack: int,
         form: Callable[[], PackForm],
+        overlaps: bool = False,
     ) -> None:
         """
         Args:
+            overlaps: the actor may learn while the engine samples, unless a comparison is due beforehand; so a modality
+                that comes for the first time is compared in the next round.
             model: the actor, after `shared_prefix.enable`.
             max_mean_gap: in nats per token.
             check_every: versions of the weights between comparisons of a modality; 0: only the first.
@@ -71,6 +74,9 @@ class AgreeingEngine:
         self._engine, self._model = engine, model
         self._max_mean_gap, self._check_every = max_mean_gap, check_every
         self._tokens_per_pack, self._form = tokens_per_pack, form
+        self._overlaps, self._may_compare = overlaps, True
+        self._unseen: set[Modality] = set()
+        """Modalities that came while the actor was learning, and were never compared."""
         self._version = 0
         self._checked: dict[Modality, int] = {}
         """Modality -> version of the weights at its last comparison."""
@@ -82,6 +88,11 @@ class AgreeingEngine:
     def banned_hits(self) -> int:
         return self._engine.banned_hits
 
+    @property
+    def needs_still_actor(self) -> bool:
+        is_due = not self._checked or self._unseen or any(map(self._is_due, self._checked))
+        return bool(is_due) or self._engine.needs_still_actor
+
     @contextlib.contextmanager
     def awake(self) -> Iterator[None]:
         """See Engine.awake.
@@ -90,6 +101,7 @@ class AgreeingEngine:
             RunError: at its end, where the engine and the actor do not agree.
         """
         self._kept.clear()
+        self._may_compare = not self._overlaps or self.needs_still_actor
         with self._engine.awake():
             yield
         kept, self._kept = self._kept, {}
@@ -116,19 +128,26 @@ class AgreeingEngine:
 
     def _keep(self, request: Request, rollouts: tuple[Rollout, ...]) -> None:
         modality = request.example.sample.modality
-        last = self._checked.get(modality)
-        is_due = last is None or (self._check_every > 0 and self._version - last >= self._check_every)
+        if not self._may_compare:
+            if modality not in self._checked:
+                self._unseen.add(modality)
+            return
         usable = tuple(rollout for rollout in rollouts if rollout.token_ids and rollout.logprobs is not None)
         # A greedy response says little: its tokens are the ones that most models agree on.
         is_better = modality not in self._kept or self._kept[modality][0].sampling.is_greedy
-        if is_due and usable and is_better:
+        if self._is_due(modality) and usable and is_better:
             self._kept[modality] = (request, usable)
+
+    def _is_due(self, modality: Modality) -> bool:
+        last = self._checked.get(modality)
+        return last is None or (self._check_every > 0 and self._version - last >= self._check_every)
 
     def _compare(self, modality: Modality, request: Request, rollouts: tuple[Rollout, ...]) -> None:
         sample = request.example.sample
         temperature = 1.0 if request.sampling.is_greedy else request.sampling.temperature
         gap = self._gap(request.example, rollouts, temperature=temperature)
         self._checked[modality], self.gaps[modality] = self._version, gap
+        self._unseen.discard(modality)
         log.info(
             "log-probs of the engine and the actor, %s, weights %d: mean distance %.3g, largest %.3g, %d tokens",
             *(modality, self._version, gap.mean, gap.max, gap.num_tokens),

@@ -7,6 +7,7 @@ pixels are only where a prompt is sampled or computed. What comes out does not d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -62,6 +63,8 @@ class Collected:
     """Tokens that the engine generated for them."""
     cursor: int
     """Place in the order of samples after those of this step."""
+    version: int
+    """Of the weights that sampled them."""
     tally: Tally
 
     @property
@@ -112,7 +115,7 @@ class Collector:
         self._ranks = share.ranks
         self._prepare, self._shuffled = prepare, Tally()
         self._n = config.rollout.n if algorithm.needs_policy_rollouts else 1
-        self._num_tokens = 0
+        self._num_tokens, self._is_stopped = 0, False
         self.supply = Supply(
             config,
             samples=samples,
@@ -173,6 +176,7 @@ class Collector:
             sampled=sampled,
             num_tokens=int(self._ranks.sum(self._num_tokens - tokens, of="sampled tokens")),
             cursor=cursor,
+            version=version,
             tally=tally,
         )
 
@@ -184,6 +188,11 @@ class Collector:
         return made.filter_part is None or is_within(
             group, part=made.filter_part, low=made.filter_low, high=made.filter_high
         )
+
+    def stop(self) -> None:
+        """End, from another thread, what `collect` is about."""
+        self._is_stopped = True
+        self.supply.close()
 
     def _candidates(self, usable: Mapping[int, Usable], *, step: int, version: int) -> list[Candidate]:
         with self._ranks.agree("rollouts"):
@@ -225,6 +234,8 @@ class Collector:
         num_sequences = sum(request.sampling.n for request in wanted.values())
         self._tell_waiting(wanted, usable, step)
         for request, scored in ask(wanted.values(), engine=self._engine, score=self._score, timed=self._watch.part):
+            if self._is_stopped:
+                raise CancelledError
             place, _ = keys[request]
             _check_version(scored.rollouts, version, sample_id=usable[place].prompt.sample.id)
             found[keys[request]] = scored

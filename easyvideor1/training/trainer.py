@@ -13,7 +13,7 @@ from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.credit import with_credit
 from easyvideor1.config import RunConfig
 from easyvideor1.data.prepare import Preparer
-from easyvideor1.errors import DataError
+from easyvideor1.errors import DataError, UsageError
 from easyvideor1.model.weights import checkpoint_tensors, full_tensors
 from easyvideor1.records.choice import greedy_accuracies
 from easyvideor1.records.folder import RunFolder
@@ -39,6 +39,7 @@ from easyvideor1.training.checkpoint import (
 from easyvideor1.training.collect import Candidate, Collected, Collector
 from easyvideor1.training.minibatch import Minibatch, minibatches
 from easyvideor1.training.pack import PackForm
+from easyvideor1.training.pipeline import Made, Pipeline
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.shared_prefix import pack_form
 from easyvideor1.training.stopping import watch_trend
@@ -95,6 +96,13 @@ class Trainer:
         self._engine, self._policy = engine, policy
         self._evaluate, self._progress = evaluate, progress
         self._ranks = policy.ranks
+        self._synced = -1
+        """Version of the weights that the engine has."""
+        if config.train.async_level and self._ranks.size > 1:
+            raise UsageError(
+                f"train.async_level={config.train.async_level} works in a run of one process, this one has "
+                f"{self._ranks.size} ranks; set it to 0"
+            )
         self._folder = RunFolder(config.out)
         self._saver = Saver(
             self._folder.checkpoints,
@@ -111,6 +119,8 @@ class Trainer:
             self._validation = ValidationLog(self._folder.validation)
             self._rollouts = RolloutLog(self._folder.rollouts, read=read)
         self._watch = Stopwatch()
+        overlaps = config.train.async_level > 0
+        sampling_watch = Stopwatch() if overlaps else self._watch
         self._collector = Collector(
             config,
             samples=samples,
@@ -119,11 +129,19 @@ class Trainer:
             score=score,
             algorithm=algorithm,
             offline=offline,
-            watch=self._watch,
+            watch=sampling_watch,
             note_bad=self._note_bad,
             share=policy.share,
             tell=progress.inside,
             beat=beat,
+        )
+        self._pipeline = Pipeline(
+            self._collector,
+            engine=engine,
+            overlaps=overlaps,
+            last_step=config.train.num_steps,
+            watch=sampling_watch,
+            before_scoring=before_scoring,
         )
         if config.train.shared_prefix and self._pack_form != "shared":
             log.warning(
@@ -133,14 +151,14 @@ class Trainer:
         with self._ranks.agree("records"):
             self._state = self._restore(resume_from)
         self._saved_step = -1 if resume_from is None else self._state.step
-        self._sync(self._state.step)
+        self._sync()
 
     def run(self) -> RunState:
         """Train from where the run stands to its last step, or until it is asked to end; returns the final state."""
         with self._ranks.agree("room for a checkpoint"):
             if self._ranks.is_first:
                 require_room(self._folder.checkpoints, self._checkpoint_bytes)
-        with closing(self._collector.supply):
+        with closing(self._pipeline):
             if self._is_validation_missing():  # at the start, and where the run was left before it
                 self._save(is_best=self._validate())
             elif self._saved_step < 0:
@@ -172,9 +190,12 @@ class Trainer:
         accuracy = greedy_accuracies(self._folder.path).get(state.step, -1.0)
         return state.validated_step == state.step and accuracy >= max(marked, state.best_accuracy_frac)
 
-    def _sync(self, version: int) -> None:
-        """Give the weights to the engine."""
-        self._engine.load_weights(full_tensors(checkpoint_tensors(self._policy.model)), version=version)
+    def _sync(self) -> None:
+        """Give the weights to the engine, which is at rest, where it has older ones."""
+        version = self._state.step
+        if version != self._synced:
+            self._engine.load_weights(full_tensors(checkpoint_tensors(self._policy.model)), version=version)
+            self._synced = version
 
     def _note_bad(self, error: DataError) -> None:
         if self._ranks.is_first:
@@ -185,8 +206,8 @@ class Trainer:
         watch.restart()
         with self._policy.tower.kept():
             self._progress.phase("rollout")
-            self._before_scoring()
-            collected = self._collector.collect(step, self._state.cursor, version=step - 1)
+            made = self._taken(step)
+            collected = made.collected
             self._progress.phase("update")
             self._beat(f"update of step {step}")
             tally = collected.tally
@@ -199,20 +220,22 @@ class Trainer:
                 work = self._minibatches(groups, collected.candidates)
                 tally.merge(self._policy.update(work, step=step - 1, passes=config.train.passes))
                 tally.add("update/groups", total=len(groups))
-        with watch.part("sync"):
-            self._sync(step)
+        self._state = replace(self._state, step=step, cursor=collected.cursor)
+        if not self._pipeline.overlaps:
+            with watch.part("sync"):
+                self._sync()
         with self._ranks.agree("records"):
             if self._ranks.is_first:
                 self._log_rollouts(step, groups, collected)
         values = tally.values()
-        self._log(step, values, num_tokens=collected.num_tokens)
+        self._log(step, values, made)
         trend = watch_trend(self._state.trend, values, collected.sampled, config=config.train.stop, step=step)
         kl = values.get(f"{self._algorithm.kl_in}/kl_ref", math.nan)
         num_rollouts = sum(len(group.rollouts) for group in collected.groups)
         if self._algorithm.advantage == "ema_grpo":
             carried = carried.with_rewards(collected.groups, decay=self._algorithm.ema_decay)
         carried = carried.with_kl(kl, self._algorithm, num_rollouts=num_rollouts)
-        self._state = replace(self._state, step=step, cursor=collected.cursor, trend=trend, carried=carried)
+        self._state = replace(self._state, trend=trend, carried=carried)
         self._saver.settle(wait=False)
         self._is_ending = any(self._ranks.gather(self._is_asked_to_end(), of="signals"))
         if self._is_ending:
@@ -221,6 +244,19 @@ class Trainer:
         # A run that seems broken is not saved over the checkpoints of when it was not.
         if is_best or (self._is_due(step, self._checkpoint_every) and not trend.dead_steps):
             self._save(is_best=is_best)
+
+    def _taken(self, step: int) -> Made:
+        """The groups of a step; where sampling and training overlap, those of the next are begun."""
+        pipeline = self._pipeline
+        if not pipeline.overlaps:
+            return pipeline.take(step, self._state.cursor, version=self._synced)
+        with self._watch.part("wait"):
+            made = pipeline.take(step, self._state.cursor, version=self._synced)
+        made.collected.tally.add("rollout/staleness", total=self._state.step - made.collected.version)
+        with self._watch.part("sync"):
+            self._sync()
+        pipeline.begin(step + 1, made.collected.cursor, version=self._synced)
+        return made
 
     def _with_credit(self, collected: Collected, tally: Tally) -> list[Group]:
         kl = None
@@ -267,16 +303,16 @@ class Trainer:
             for group in collected.sampled[:LOGGED_GROUPS]:
                 self._rollouts.log(step, group, ())
 
-    def _log(self, step: int, values: Mapping[str, float], *, num_tokens: int) -> None:
-        times = self._watch.values()
+    def _log(self, step: int, values: Mapping[str, float], made: Made) -> None:
+        times = {**self._watch.values(), **made.times}
         rates = {
-            "rollout/tokens_per_s": num_tokens / max(times["time/rollout_s"], 1e-9),
+            "rollout/tokens_per_s": made.collected.num_tokens / max(times["time/rollout_s"], 1e-9),
             "update/tokens_per_s": values["update/model_tokens"] / max(times["time/update_s"], 1e-9),
         }
         values = {**values, **times, **rates}
         self._note(step, values)
         if self._ranks.is_first:
-            self._progress.step(step, values, note=self._watch.slowest)
+            self._progress.step(step, values, note=made.slowest)
 
     def _note(self, step: int, values: Mapping[str, float]) -> None:
         if self._ranks.is_first:
@@ -297,6 +333,8 @@ class Trainer:
         step = self._state.step
         self._progress.phase("validate")
         self._beat(f"validation of step {step}")
+        self._pipeline.settle()
+        self._sync()
         self._before_scoring()
         self._watch.restart()
         with self._watch.part("validate"):

@@ -126,7 +126,7 @@ def made_trainer(
         config,
         samples=preparer.samples,
         prepare=preparer,
-        engine=engine or made_engine(policy, tiny_model(family).to(dtype)),
+        engine=engine or made_engine(policy, tiny_model(family).to(dtype), overlaps=config.train.async_level > 0),
         policy=policy,
         algorithm=algorithm,
         score=score,
@@ -137,8 +137,8 @@ def made_trainer(
     )
 
 
-def made_engine(policy, sampler):
-    if policy.ranks.size == 1:
+def made_engine(policy, sampler, *, overlaps=False):
+    if policy.ranks.size == 1 and not overlaps:
         return HFEngine(policy.model, ENCODER, tokens_per_batch=300, tower=policy.tower)
     shared_prefix.enable(sampler)
     return HFEngine(sampler, ENCODER, tokens_per_batch=300, take_over=lambda: copy_weights(policy.model, sampler))

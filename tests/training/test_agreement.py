@@ -56,6 +56,23 @@ def agreeing(actor: Any, sampled_from: Any = None, check_every: int = 2) -> Agre
 SAMPLING = Sampling(n=4, max_response_tokens=8)
 
 
+def test_where_sampling_and_learning_overlap_the_actor_is_compared_only_while_it_is_still():
+    model = made_model()
+    text, image, _ = examples(model)
+    engine = HFEngine(made_model(), ENCODER, tokens_per_batch=500, take_over=lambda: None)
+    agreeing = AgreeingEngine(
+        engine, model, max_mean_gap=1e-3, check_every=2, tokens_per_pack=500, form=lambda: "shared", overlaps=True
+    )
+    rounds = []
+    for version, asked in enumerate([[text], [text, image], [text, image], [text]]):
+        agreeing.load_weights((), version=version)
+        rounds.append(agreeing.needs_still_actor)
+        answered(agreeing, requests(asked, SAMPLING))
+    # First round; not due, but images come for the first time; due for them; not due.
+    assert rounds == [True, False, True, False]
+    assert set(agreeing.gaps) == {"text", "image"}
+
+
 def test_an_engine_with_the_actors_weights_agrees_in_every_modality():
     model = made_model()
     engine = agreeing(model)

@@ -57,7 +57,7 @@ class HFEngine:
         *,
         tokens_per_batch: int,
         tower: Tower | None = None,
-        take_over: Callable[[], None] = lambda: None,
+        take_over: Callable[[], None] | None = None,
     ) -> None:
         """
         Args:
@@ -65,7 +65,7 @@ class HFEngine:
             tokens_per_batch: tokens whose keys and values are in memory at once: each prompt under way once, and for
                 each response under way the most tokens it may have. One response is always under way, however large.
             tower: the model's vision tower, which may have seen an example before; None: one of the engine's own.
-            take_over: puts the actor's weights into the model, where that is a copy.
+            take_over: puts the actor's weights into the model, where that is a copy; None: it is the actor itself.
 
         Raises:
             UsageError: the model has layers with sliding-window attention.
@@ -91,9 +91,14 @@ class HFEngine:
     def banned_hits(self) -> int:
         return self._sampler.banned_hits
 
+    @property
+    def needs_still_actor(self) -> bool:
+        return self._take_over is None
+
     def load_weights(self, tensors: object, *, version: int) -> None:
         """None of the tensors is made: the weights are shared already, or copied directly."""
-        self._take_over()
+        if self._take_over is not None:
+            self._take_over()
         self._version = version
 
     @contextlib.contextmanager

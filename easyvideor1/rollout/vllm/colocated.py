@@ -38,6 +38,10 @@ class VLLMEngine:
     def banned_hits(self) -> int:
         return self._pump.banned_hits
 
+    @property
+    def needs_still_actor(self) -> bool:
+        return True  # it sleeps while the actor learns
+
     @contextlib.contextmanager
     def awake(self) -> Iterator[None]:
         self._wake()

@@ -95,7 +95,7 @@ class ServersEngine:
         self._version = 0
         self._folder: Path | None = None
         """Weights of the version; None: those the servers began with."""
-        self.banned_hits = 0
+        self.banned_hits, self.needs_still_actor = 0, False
         for server in self._servers:
             server.is_alive = server.is_well()
         self._check_any_alive()
