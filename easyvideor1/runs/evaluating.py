@@ -41,7 +41,7 @@ from easyvideor1.records.jsonl import Lines
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.runs.benchmarks import JudgeAddress, write_folder
 from easyvideor1.runs.eval_engines import EngineChoice, engine_opener
-from easyvideor1.runs.eval_grading import graded, judge_at
+from easyvideor1.runs.eval_grading import graded, judge_again, judge_at
 from easyvideor1.runs.eval_loads import load_group, longest_tokens
 from easyvideor1.runs.looked import look_at_all
 from easyvideor1.types import FrameSpec, Media
@@ -53,8 +53,8 @@ log = logging.getLogger(__name__)
 
 ALL = "all"
 GRADE_DEADLINE_S = 20.0
-SHARD_DEADLINE_S = 30 * 24 * 3600.0
 JUDGE_THREADS = 16
+SHARD_DEADLINE_S = 30 * 24 * 3600.0
 TRIED_ITEMS = 2
 """That a judge judges before the run."""
 
@@ -162,7 +162,14 @@ def evaluate_on_ray(settings: EvalSettings, *, num_shards: int, address: str | N
         RunError: a shard failed; what it had answered is kept.
     """
     shards = [f"{number}/{num_shards}" for number in range(1, num_shards + 1)]
-    for outcome in run_all_on_ray(EvaluateShard(settings), shards, deadline_s=SHARD_DEADLINE_S, address=address):
+    outcomes = run_all_on_ray(
+        EvaluateShard(settings),
+        shards,
+        deadline_s=SHARD_DEADLINE_S,
+        address=address,
+        with_gpu=settings.engine.name != "openai",
+    )
+    for outcome in outcomes:
         if outcome.error is not None:
             raise RunError(f"shard {outcome.item}: {outcome.error}") from outcome.error
     return conclude(plan_benchmarks(settings), settings)
@@ -336,6 +343,9 @@ def _ask(
     status.begin(groups)
     for plan in plans:
         status.note_done(plan.benchmark.name, plan.folder)
+    if settings.judge is not None:
+        for plan in plans:
+            judge_again(plan.items, plan.protocol, files[plan.benchmark.name], settings.judge)
     if not groups:
         return Counts()
     shown_s = [0.0]
