@@ -220,11 +220,6 @@ class Algorithm:
         return self.kl_coef > 0
 
     @property
-    def needs_entropy(self) -> bool:
-        """Whether the loss needs entropies that gradients flow through."""
-        return self.entropy_coef > 0
-
-    @property
     def needs_offline(self) -> bool:
         """Whether the algorithm is about offline trajectories and so needs `offline.enable`."""
         return self.offline_loss != self.loss or not self.needs_policy_rollouts
