@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import torch
 import transformers
 
-from easyvideor1.config import RunConfig
+from easyvideor1.config import DataConfig, ModelConfig, RunConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.data.prepare import Planner, Preparer
-from easyvideor1.extras import need
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.runs.starting_model import model_files
 from easyvideor1.video.cache import FrameCache
@@ -31,22 +30,9 @@ class Parts:
     """Plans a medium where a file cannot hang this process."""
 
 
-def need_extras(config: RunConfig) -> None:
-    """Make sure that the optional packages of a configuration are there, before any work is done."""
-    wanted = {
-        "peft": ("model.lora", config.model.lora is not None),
-        "openai": ("reward.judge", config.reward.judge is not None),
-        "zstandard": ("cache.codec=zstd", config.cache.codec == "zstd"),
-        "vllm": (
-            f"rollout.engine={config.rollout.engine}",
-            config.rollout.engine == "vllm" or config.rollout.vllm.start_servers > 0,
-        ),
-        "torchcodec": ("data.video.backend=torchcodec", config.data.video.backend == "torchcodec"),
-    }
-    wanted |= {name: (f"trackers: [{name}]", True) for name in config.trackers}
-    for package, (key, is_wanted) in wanted.items():
-        if is_wanted:
-            need(package, for_what=key)
+def encoder_of(model: ModelConfig, data: DataConfig) -> Encoder:
+    """What makes the prompts of a model, with the chat template and the system message of the configuration."""
+    return Encoder.from_pretrained(model_files(model.path), system=data.system, chat_template=model.chat_template)
 
 
 @contextmanager
@@ -57,7 +43,7 @@ def opened(config: RunConfig) -> Iterator[Parts]:
         config.reward, thinking=config.data.thinking, max_response_tokens=config.rollout.max_response_tokens
     )
     with rewards, DecodePool(config.data.workers, config.cache.deadline_s, files=known_files(config.cache)) as decoder:
-        encoder = Encoder.from_pretrained(model_files(config.model.path))
+        encoder = encoder_of(config.model, config.data)
         prepare = Preparer(
             encoder,
             FrameCache.open(config.cache, decode=decoder.decode),
