@@ -17,6 +17,7 @@ from easyvideor1.evals.benchmark import Item
 from easyvideor1.extras import need
 
 ID_FIELDS = ("id", "question_id", "uid", "key", "Question ID", "problem_id", "qid")
+ENDINGS = (".jsonl", ".json", ".xlsx", ".csv", ".tsv", ".parquet")
 TEXT_FIELDS = ("response", "prediction", "output", "pred", "answer_by_model")
 
 
@@ -36,14 +37,40 @@ class Responses:
 
 
 def read_responses(path: Path, items: Sequence[Item]) -> Responses:
-    """The responses of a file, matched to items.
+    """The responses of a file, or of all files of a folder, matched to items.
 
     An item is found by its id, or by what the authors call it where that is unique; in files of other harnesses also by
     its question and video, or else by its place in the annotations.
 
     Raises:
-        DataError: the file cannot be read, or none of its responses belongs to an item.
+        DataError: a file cannot be read, or none of the responses belongs to an item.
     """
+    files = sorted(file for file in path.iterdir() if file.suffix in ENDINGS) if path.is_dir() else [path]
+    found, numbers = zip(*(_read_file(file, items) for file in files), strict=True) if files else ((), ())
+    by_id: dict[str, str] = {}
+    num_repeated = 0
+    for part in found:
+        num_repeated += part.num_repeated + len(by_id.keys() & part.by_id.keys())
+        by_id |= part.by_id
+    num_unknown, num_broken = sum(part.num_unknown for part in found), sum(part.num_broken for part in found)
+    is_empty = not sum(numbers) and (path.is_dir() or path.suffix.lower() == ".json")
+    if items and (is_empty or 0 < num_unknown == sum(numbers)):
+        raise DataError(
+            f"none of {sum(numbers)} responses belongs to one of {len(items)} items, such as '{items[0].id}'",
+            where=str(path),
+            remedy="a line is {id, response} with the ids of `easyvideor1 eval items`",
+        )
+    return Responses(
+        by_id=by_id,
+        origin=", ".join(dict.fromkeys(part.origin for part in found)),
+        num_unknown=num_unknown,
+        num_repeated=num_repeated,
+        num_broken=num_broken,
+    )
+
+
+def _read_file(path: Path, items: Sequence[Item]) -> tuple[Responses, int]:
+    """The responses of one file, and how many rows have or lack one."""
     rows, num_broken = _rows(path)
     if rows and all("doc_id" in row for row in rows):
         origin, pairs = "lmms-eval", [(_lmms_key(row), _lmms_text(row)) for row in rows]
@@ -61,15 +88,10 @@ def read_responses(path: Path, items: Sequence[Item]) -> Responses:
         elif text is not None:
             num_repeated += name in by_id
             by_id[name] = text
-    if items and num_unknown == len(pairs) and (pairs or path.suffix.lower() == ".json"):
-        raise DataError(
-            f"none of {len(pairs)} responses belongs to one of {len(items)} items, such as '{items[0].id}'",
-            where=str(path),
-            remedy="a line is {id, response} with the ids of `easyvideor1 eval items`",
-        )
-    return Responses(
+    found = Responses(
         by_id=by_id, origin=origin, num_unknown=num_unknown, num_repeated=num_repeated, num_broken=num_broken
     )
+    return found, len(pairs)
 
 
 def _rows(path: Path) -> tuple[list[Row], int]:

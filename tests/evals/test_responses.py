@@ -107,6 +107,10 @@ def test_files_of_the_authors_are_read_as_they_publish_them(tmp_path):
     )
     found = read_responses(tmp_path / "model_EPM_offline.json", streams)
     assert found.by_id == {"1": "A", "2_0": "1", "2_1": "I see 3"}
+    (folder := tmp_path / "results").mkdir()  # a file per task
+    for name, part in (("a", {"backward": [video]}), ("b", {"forward": [{"id": 2, "test_info": probes}]})):
+        (folder / f"{name}.json").write_text(json.dumps(part))
+    assert read_responses(folder, streams).by_id == found.by_id
 
     aspects = items("tempcompass", tmp_path)
     said: dict = {}
