@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
+from easyvideor1.config import RunConfig
 from easyvideor1.errors import UsageError
 
 EXTRAS = {
@@ -41,3 +42,25 @@ def need(*packages: str, for_what: str) -> None:
             f"{for_what} needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed: "
             f"pip install 'easyvideor1[{extras}]'"
         )
+
+
+def need_extras(config: RunConfig) -> None:
+    """Make sure that the optional packages of a configuration are installed; nothing is imported.
+
+    Raises:
+        UsageError: one is missing; names the key that needs it.
+    """
+    wanted = {
+        "peft": ("model.lora", config.model.lora is not None),
+        "openai": ("reward.judge", config.reward.judge is not None),
+        "zstandard": ("cache.codec=zstd", config.cache.codec == "zstd"),
+        "vllm": (
+            f"rollout.engine={config.rollout.engine}",
+            config.rollout.engine == "vllm" or config.rollout.vllm.start_servers > 0,
+        ),
+        "torchcodec": ("data.video.backend=torchcodec", config.data.video.backend == "torchcodec"),
+    }
+    wanted |= {name: (f"trackers: [{name}]", True) for name in config.trackers}
+    for package, (key, is_wanted) in wanted.items():
+        if is_wanted:
+            need(package, for_what=key)

@@ -20,4 +20,4 @@ if [ ! -x .venv-vllm/bin/python ] || ! .venv-vllm/bin/python -c "import vllm, pe
     cp scripts/torchvision_declarations.py "$site/torchvision_declarations.py"
     echo "import torchvision_declarations" > "$site/torchvision_declarations.pth"
 fi
-PYTHONPATH="$PWD" exec .venv-vllm/bin/python -m pytest -m vllm tests/rollout/vllm "$@"
+PYTHONPATH="$PWD" exec .venv-vllm/bin/python -m pytest -m vllm tests/rollout/vllm tests/runs "$@"

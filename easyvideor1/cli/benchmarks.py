@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
+from typing import Any
 
 from easyvideor1.evals.protocol import FAMILIES
 
@@ -27,3 +29,14 @@ def add_protocol(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--protocol", default="official", metavar="P", help=f"{', '.join(FAMILIES)}, or a YAML file (official)"
     )
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """The type of an option that takes a JSON object."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"a JSON object is needed, such as '{{\"max_num_seqs\": 64}}', got {text}")
+    return value

@@ -37,4 +37,6 @@ def run(args: argparse.Namespace) -> int:
     if change is not None:
         low_high = f"95 % [{change['low']:+.2f}, {change['high']:+.2f}] over {change['num_clusters']} videos"
         console.print(f"item mean {change['value']:+.2f}, {low_high}")
+    for name, value in (found["knowledge"] or {}).items():
+        console.print(f"track adaptation, {name.replace('_', ' ')}: {value:+.2f}")
     return 0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.markup import escape
 
+from easyvideor1.cli.benchmarks import json_object
 from easyvideor1.cli.evaluated import print_preflight, print_results, progress_line
 from easyvideor1.config import CacheConfig, ModelConfig
 from easyvideor1.errors import UsageError
@@ -36,14 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--limit", type=int, metavar="N", help="only the first N items of each benchmark")
     group.add_argument("--shard", metavar="i/n", help="only every n-th video; all shards share the folder")
-    group.add_argument("--engine", default="hf", help="what answers: hf or openai (hf)")
+    group.add_argument("--engine", default="hf", help="what answers: hf, vllm or openai (hf)")
+    group.add_argument("--vllm-args", type=json_object, default={}, metavar="JSON", help="of vLLM's EngineArgs")
     group.add_argument("--url", help="address of the server, for --engine openai")
     group.add_argument("--processor", metavar="DIR", help="folder of the tokenizer of a served model")
     group.add_argument("--cache", metavar="DIR", help="frame cache (O/frames); share it between models")
     group.add_argument("--workers", type=int, default=usable_cores(), metavar="N", help="processes that decode")
     group.add_argument("--deadline", type=float, default=300.0, metavar="S", help="seconds one video may take (300)")
-    group.add_argument("--tokens-per-batch", type=int, default=65_536, metavar="N", help="of the engine hf (65536)")
-    group.add_argument("--dtype", default="bfloat16", help="of the engine hf: bfloat16, float16 or float32 (bfloat16)")
+    group.add_argument("--tokens-per-batch", type=int, default=65_536, metavar="N", help="asked at once (65536)")
+    group.add_argument("--dtype", default="bfloat16", help="of the model: bfloat16, float16 or float32 (bfloat16)")
     group.add_argument("--seed", type=int, default=0, help="of sampled responses (0)")
     group.add_argument("--judge-url", metavar="URL", help="OpenAI-compatible endpoint of the judge; none: unscored")
     group.add_argument("--judge-model", metavar="M", help="its model (default: the one that the authors use)")
@@ -94,6 +96,7 @@ def _settings(args: argparse.Namespace) -> EvalSettings:
             model=ModelConfig(path=args.model, dtype=args.dtype),
             processor=args.processor,
             tokens_per_batch=args.tokens_per_batch,
+            vllm_args=args.vllm_args,
             url=args.url,
         ),
         benchmarks=tuple(name.strip() for name in args.benchmarks.split(",") if name.strip()),

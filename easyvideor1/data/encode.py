@@ -112,7 +112,14 @@ class Encoder:
         return cls(tokenizer, config, vision, stop_ids=stop_ids, system=system)
 
     def encode(
-        self, sample: Sample, plans: Sequence[MediaPlan], text: str, *, system: str | None = None, prefix: str = ""
+        self,
+        sample: Sample,
+        plans: Sequence[MediaPlan],
+        text: str,
+        *,
+        system: str | None = None,
+        prefix: str = "",
+        behind_frames: Sequence[str] = (),
     ) -> Prompt:
         """Make the prompt of a sample.
 
@@ -122,8 +129,11 @@ class Encoder:
                 Control tokens written in it (`<|im_end|>`, `<|video_pad|>`, ...) stay text.
             system: system message of this prompt; None: the sample's, or else the encoder's.
             prefix: what the assistant's turn begins with ("Best option:("); the response goes on behind it.
+            behind_frames: what is said behind each frame of the first video, such as subtitles. Where the model sees
+                several frames as one, their texts stand together behind them.
 
         Raises:
+            UsageError: texts behind frames, for a model whose frames stand in one piece.
             DataError: the tags do not fit the sample's media.
             MismatchError: a plan disagrees with itself, with its medium or with the placeholders in the prompt.
         """
@@ -135,7 +145,7 @@ class Encoder:
             self._messages(sample, text, system, mark), tokenize=False, add_generation_prompt=True
         )
         rendered = str(chat) + self._broken(prefix, mark)
-        stream = self._stream(sample, rendered, mark, plans)
+        stream = self._stream(sample, rendered, mark, plans, behind_frames)
         input_ids = np.array(stream.ids, np.int64)
         for kind, pad_id in self._pad_ids.items():
             planned = sum(plan.num_tokens for plan in plans if plan.media.kind == kind)
@@ -238,7 +248,9 @@ class Encoder:
             {"role": "user", "content": content(text)},
         ]
 
-    def _stream(self, sample: Sample, rendered: str, mark: str, plans: Sequence[MediaPlan]) -> _Stream:
+    def _stream(
+        self, sample: Sample, rendered: str, mark: str, plans: Sequence[MediaPlan], behind_frames: Sequence[str]
+    ) -> _Stream:
         stream = _Stream(self._plain)
         pieces = self._special.split(rendered)
         placed = [self._pads[piece] for piece in pieces[1::2] if piece in self._pads]
@@ -254,23 +266,28 @@ class Encoder:
             if index % 2 == 0:
                 stream.add_text(piece.replace(mark, ""))
             elif piece in self._pads:
-                self._add_medium(stream, next(waiting))
+                said = behind_frames if self._pads[piece] == "video" else ()
+                self._add_medium(stream, next(waiting), said)
+                behind_frames = () if said else behind_frames
             else:
                 stream.add_token(self._special_ids[piece])
         stream.flush()
         return stream
 
-    def _add_medium(self, stream: _Stream, plan: MediaPlan) -> None:
-        kind = plan.media.kind
+    def _add_medium(self, stream: _Stream, plan: MediaPlan, behind_frames: Sequence[str]) -> None:
+        kind, together = plan.media.kind, self.vision.temporal_patch
         pad_id, token_type = self._pad_ids[kind], TOKEN_TYPE[kind]
         t, h, w = plan.grid_thw[0], plan.grid_thw[1] // self.vision.merge, plan.grid_thw[2] // self.vision.merge
         if kind == "video" and self._time == "timestamps":
-            for time_s in patch_times_s(plan.times_s, self.vision.temporal_patch):
+            for number, time_s in enumerate(patch_times_s(plan.times_s, together)):
                 stream.add_text(f"<{time_s:.1f} seconds>")
                 stream.add_token(self._vision_start)
                 stream.add_grid(pad_id, Run(token_type=token_type, num_tokens=h * w, grid_thw=(1, h, w)))
                 stream.add_token(self._vision_end)
+                stream.add_text("".join(behind_frames[together * number : together * (number + 1)]))
             return
+        if behind_frames:
+            raise UsageError("this model family takes a video in one piece, so no text can stand between its frames")
         interval = 1.0
         if kind == "video" and self._time == "seconds":
             interval = time_interval(self._positions_per_s, seconds_per_patch(plan, self.vision.temporal_patch))

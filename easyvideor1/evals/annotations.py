@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import csv
+import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -62,7 +64,7 @@ def text_lines(path: Path) -> list[str]:
 
 
 def required(row: Row, name: str, *, where: str, kind: type | tuple[type, ...] = str) -> Any:
-    """A field of a row.
+    """A field of a row; a number that a table holds as text is one.
 
     Raises:
         DataError: it is missing or of another type.
@@ -72,6 +74,9 @@ def required(row: Row, name: str, *, where: str, kind: type | tuple[type, ...] =
         raise DataError(
             "missing", where=where, field=name, remedy=f"the rows of this benchmark have it; found {sorted(row)[:12]}"
         )
+    if isinstance(value, str) and kind in (int, float, (int, float)):
+        number = number_in(value)
+        value = value if number is None else int(number) if number.is_integer() else number
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise DataError(f"must be another type, got {value!r:.60}", where=where, field=name)
     return value
@@ -86,6 +91,14 @@ def as_list(value: Any) -> list[Any]:
     return [value]
 
 
+def number_in(value: Any) -> float | None:
+    """A number, also one that a table holds as text; None for anything else."""
+    try:
+        return None if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return None
+
+
 def _text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
@@ -98,9 +111,33 @@ def _text(path: Path) -> str:
 def _table(path: Path, delimiter: str) -> list[dict[str, Any]]:
     csv.field_size_limit(10_000_000)
     try:
-        return list(csv.DictReader(_text(path).splitlines(keepends=True), delimiter=delimiter))
+        rows = list(csv.DictReader(io.StringIO(_text(path), newline=""), delimiter=delimiter))
     except csv.Error as error:
         raise DataError(f"broken table: {error}", where=str(path)) from None
+    return [{name: _cell(text) for name, text in row.items()} for row in rows]
+
+
+def _cell(text: Any) -> Any:
+    """A cell of a table; lists and objects of texts are written there as JSON, or as Python shows them."""
+    if not isinstance(text, str) or text[:1] + text[-1:] not in ("[]", "{}"):
+        return text
+    if text not in ("[]", "{}") and not set(text) & set("\"'{"):  # numbers in brackets may be an answer
+        return text
+    for read in (json.loads, ast.literal_eval):
+        try:
+            value = read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(value, (list, dict)):
+            return value
+    return text
+
+
+def _without_nulls(value: Any) -> Any:
+    """A value without the fields that only other rows of its column have: Parquet fills them with nulls."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(part) for name, part in value.items() if part is not None}
+    return [_without_nulls(part) for part in value] if isinstance(value, list) else value
 
 
 def _parquet(path: Path) -> list[dict[str, Any]]:
@@ -109,6 +146,6 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
     import pyarrow.parquet
 
     try:
-        return pyarrow.parquet.read_table(path).to_pylist()
+        return [_without_nulls(row) for row in pyarrow.parquet.read_table(path).to_pylist()]
     except (OSError, pyarrow.ArrowException) as error:
         raise DataError(f"cannot read the Parquet file: {error}", where=str(path)) from None

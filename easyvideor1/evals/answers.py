@@ -53,17 +53,24 @@ class Answer:
             "stop": self.stop,
             "num_tokens": self.num_tokens,
             "num_prompt_tokens": self.num_prompt_tokens,
-            "parsed": self.strict.get("parsed"),
-            "score": self.strict.get("value"),
-            "official_score": self.official.get("value"),
-            "parts": dict(self.strict.get("parts", {})),
-            "official_parts": dict(self.official.get("parts", {})),
-            "reason": self.strict.get("reason", ""),
-            "official_reason": self.official.get("reason", ""),
+            **scores_of(self.strict, self.official),
             "error": self.error,
             "frames": self.frames,
             "times": {name: round(value, 4) for name, value in self.times.items()},
         }
+
+
+def scores_of(strict: Mapping[str, Any], official: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record says of the worth of its response."""
+    return {
+        "parsed": strict.get("parsed"),
+        "score": strict.get("value"),
+        "official_score": official.get("value"),
+        "parts": dict(strict.get("parts", {})),
+        "official_parts": dict(official.get("parts", {})),
+        "reason": strict.get("reason", ""),
+        "official_reason": official.get("reason", ""),
+    }
 
 
 class AnswerFiles:

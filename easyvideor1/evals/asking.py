@@ -192,9 +192,10 @@ class Asking:
         question.given_s = time.monotonic()
         self._given[place] = question
         decoding = question.task.protocol.decoding
+        # What is sampled depends on the number of the response, so those before the ones that are wanted are made too.
         return Request(
             example=question.example,
-            sampling=sampling_of(decoding, n=len(question.task.repeats)),
+            sampling=sampling_of(decoding, n=max(question.task.repeats) + 1),
             seed=self.seed,
             shares_beginning=question.shares,
         )
@@ -235,7 +236,8 @@ class Asking:
         return bool(ready)
 
     def _answered(self, question: _Question, rollouts: tuple[Rollout, ...]) -> None:
-        if any(rollout.stop_reason is StopReason.ABORT for rollout in rollouts):
+        wanted = [(repeat, rollouts[repeat]) for repeat in question.task.repeats]
+        if any(rollout.stop_reason is StopReason.ABORT for _, rollout in wanted):
             question.attempts += 1
             if question.attempts < ATTEMPTS:
                 self._waiting.append(question)
@@ -247,7 +249,7 @@ class Asking:
         num_prompt_tokens = len(question.example.prompt)
         self.counts.items += 1
         self.counts.prompt_tokens += num_prompt_tokens
-        for repeat, rollout in zip(task.repeats, rollouts, strict=True):
+        for repeat, rollout in wanted:
             self.counts.answers += 1
             self.counts.response_tokens += len(rollout.token_ids)
             self.counts.cut += rollout.stop_reason is StopReason.LENGTH
@@ -336,5 +338,7 @@ def sampling_of(decoding: Decoding, *, n: int) -> Sampling:
         temperature=decoding.temperature,
         top_p=decoding.top_p,
         top_k=decoding.top_k,
+        presence_penalty=decoding.presence_penalty,
+        repetition_penalty=decoding.repetition_penalty,
         max_response_tokens=decoding.max_response_tokens,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from easyvideor1.errors import DataError
 from easyvideor1.evals.intervals import paired_change
+from easyvideor1.evals.metrics import delta_knowledge, mean
 from easyvideor1.records.jsonl import read_objects
 
 
@@ -64,10 +66,33 @@ def differences(first: Folder, second: Folder) -> dict[str, Any]:
         "num_not_compared": len(shared) - len(both),
         "gained": [name for name in both if after[name] > before[name]],
         "lost": [name for name in both if after[name] < before[name]],
+        "knowledge": _knowledge(first, second),
         "change_of_item_mean": None if change is None else {
             key: 100 * value if key != "num_clusters" else value for key, value in asdict(change).items()
         },
     }  # fmt: skip
+
+
+def _knowledge(before: Folder, after: Folder) -> dict[str, float] | None:
+    """Video-MMMU, in percent, over the track adaptation: what watching added (`metrics.delta_knowledge`), if the first
+    folder was asked without the lectures; and how many wrong answers became right, how many right ones wrong."""
+    if not before.result.get("benchmark") == after.result.get("benchmark") == "videommmu":
+        return None
+    pairs = [
+        (record["value"], after.outcomes[name]["value"])
+        for name, record in before.outcomes.items()
+        if name in after.outcomes and "adaptation" in record["labels"].get("track", ())
+    ]
+    pairs = [pair for pair in pairs if None not in pair]
+    if not pairs:
+        return None
+    right_before, right_after = (mean(pair[side] for pair in pairs) for side in (0, 1))
+    found = {
+        "delta_knowledge": delta_knowledge(100 * right_after, 100 * right_before),
+        "wrong_to_right": 100 * mean(new for old, new in pairs if old < 1),
+        "right_to_wrong": 100 * mean(1 - new for old, new in pairs if old == 1),
+    }
+    return {name: value for name, value in found.items() if not math.isnan(value)}
 
 
 def changed(first: Any, second: Any, name: str = "") -> dict[str, list[Any]]:

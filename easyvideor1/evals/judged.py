@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from easyvideor1.errors import DataError
-from easyvideor1.evals.annotations import Row, as_list, read_value, required
+from easyvideor1.evals.annotations import Row, as_list, number_in, read_value, required
 from easyvideor1.evals.benchmark import Erratum, Item, Loaded
 from easyvideor1.evals.choice_rows import hidden
 from easyvideor1.evals.loading import (
@@ -47,9 +47,10 @@ def load_tempcompass(paths: Sequence[Path]) -> Loaded:
             continue
         for number, (video, aspect, row) in enumerate(_tempcompass_rows(value, path)):
             place = Place(path=path, number=number, where=f"{path}[{number}]", errata=errata)
-            if is_prepared(row):
-                items += TEMPCOMPASS_PREPARED(row, place)
-            else:
+            with place.read():
+                if is_prepared(row):
+                    items += TEMPCOMPASS_PREPARED(row, place)
+                    continue
                 form = _tempcompass_form(row, path)
                 question = _caption_question(row, asked, video, aspect) if form == "captioning" else None
                 label = ((types.get(video) or {}).get("eval_dim") or {}).get(aspect) or {}
@@ -266,12 +267,13 @@ def load_videommmu(paths: Sequence[Path]) -> Loaded:
         for track, rows in tracks:
             for number, row in enumerate(rows):
                 place = Place(path=path, number=number, where=f"{path}[{number}]", errata=errata)
-                if is_prepared(row):
-                    # Prepared files hold the three tracks one after the other, without naming them.
-                    known = _TRACKS[::-1][number // 300] if num_rows == 900 else None
-                    items += Prepared(labels={"track": "track"})(dict(row) | {"track": known}, place)
-                else:
-                    items.append(_videommmu_item(row, place, track))
+                with place.read():
+                    if is_prepared(row):
+                        # Prepared files hold the three tracks one after the other, without naming them.
+                        known = _TRACKS[::-1][number // 300] if num_rows == 900 else None
+                        items += Prepared(labels={"track": "track"})(dict(row) | {"track": known}, place)
+                    else:
+                        items.append(_videommmu_item(row, place, track))
     return finished(items, errata)
 
 
@@ -280,7 +282,9 @@ def _track_rows(value: Any, path: Path) -> list[tuple[str, list[Row]]]:
         return [
             (str(key).lower(), list(rows.values() if isinstance(rows, dict) else rows)) for key, rows in value.items()
         ]
-    rows = list(value.values()) if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        value = list(value.values()) if all(isinstance(row, dict) for row in value.values()) else [value]
+    rows = value
     if not rows or not all(isinstance(row, dict) for row in rows):
         raise DataError("no rows", where=str(path), remedy="give the files of the three tracks")
     return [(next((track for track in _TRACKS if track in path.stem.lower()), ""), rows)]
@@ -340,21 +344,22 @@ def _is_number(text: str) -> bool:
 def vcrbench(row: Row, place: Place) -> Iterable[Item]:
     """VCR-Bench: letters where the question has choices; all others a judge compares with the answer."""
     question = required(row, "question", where=place.where)
-    duration = row.get("duration")
-    bound = None if not isinstance(duration, (int, float)) else "<=60 s" if duration <= 60 else "<=300 s"
+    duration = number_in(row.get("duration"))
+    is_choice = str(row.get("multiple-choice")).lower() in ("true", "1")  # a table holds it as text
+    bound = None if duration is None else "<=60 s" if duration <= 60 else "<=300 s" if duration <= 300 else ">300 s"
     common: dict[str, Any] = {
         "id": str(row.get("id", place.number)),
         "video": required(row, "video_path", where=place.where),
         "labels": {
             "dimension": row.get("dimension"),
-            "duration": ">300 s" if isinstance(duration, (int, float)) and duration > 300 else bound,
-            "kind": "multiple choice" if row.get("multiple-choice") else "open",
+            "duration": bound,
+            "kind": "multiple choice" if is_choice else "open",
         },
         "fields": {"reasoning": row.get("reasoning") or []},
         "extra": {"duration_s": duration},
     }
     choices: Mapping[str, Any] = row.get("choices") or {}
-    if row.get("multiple-choice"):
+    if is_choice:
         asked, beside = from_text(question), from_mapping(question, choices)
         if not asked.options.keys() >= beside.options.keys():  # the question does not list what it asks about
             asked = with_lines(beside, "{letter}. {text}")

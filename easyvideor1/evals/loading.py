@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,19 @@ class Place:
     def note(self, kind: str) -> None:
         self.errata.append(Erratum(kind=kind, where=self.where))
 
+    @contextmanager
+    def read(self) -> Iterator[None]:
+        """Name the row in whatever its values lead to.
+
+        Raises:
+            DataError: the row is not of the shape that the block takes for granted.
+        """
+        try:
+            yield
+        except (LookupError, AttributeError, TypeError, ValueError) as error:
+            fault = f"it has no {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+            raise DataError(f"not a row of this benchmark: {fault}", where=self.where) from error
+
 
 RowReader = Callable[[Row, Place], Iterable[Item]]
 
@@ -48,7 +62,8 @@ def load(paths: Sequence[Path], official: RowReader, prepared: RowReader) -> Loa
     for path in paths:
         for number, (where, row) in enumerate(read_rows(path)):
             place = Place(path=path, number=number, where=where, errata=errata)
-            items += (prepared if is_prepared(row) else official)(row, place)
+            with place.read():
+                items += (prepared if is_prepared(row) else official)(row, place)
     return finished(items, errata)
 
 

@@ -236,11 +236,6 @@ def form_metrics(name: str) -> Metrics:
     return metrics
 
 
-def generation_score(ratings: Mapping[str, float]) -> float:
-    """MLVU: a generated text is worth the sum of its two ratings of 1 to 5."""
-    return math.fsum(ratings.values())
-
-
 def mlvu_metrics(outcomes: Sequence[Outcome]) -> dict[str, float]:
     """M-Avg: mean of the task accuracies; G-Avg: mean of the two generation tasks, each in [2, 10]."""
     written = [outcome for outcome in outcomes if outcome.item.form == "open"]
@@ -256,38 +251,6 @@ def mlvu_metrics(outcomes: Sequence[Outcome]) -> dict[str, float]:
             for group in by_label(written, "task").values()
         )
     return found
-
-
-def judged_step_mean(values: Sequence[float | str]) -> float:
-    """VCR-Bench: mean of a score of reasoning steps; "" (the sample has no step of that kind) is left out, 0 counts.
-
-    >>> judged_step_mean(["", 0, 1.0]), judged_step_mean(["", ""])
-    (0.5, 0.0)
-    """
-    numbers = [float(value) for value in values if value != ""]
-    return mean(numbers) if numbers else 0.0
-
-
-def answered_accuracies(
-    golds: Mapping[str, str], answers: Mapping[str, str], *, unknown: str = "NA"
-) -> dict[str, float]:
-    """MotionBench: the authors' two accuracies and the one over questions with a gold answer, the last in percent.
-
-    The authors' `acc` divides by all questions but the answered ones without a gold; `answered_acc` by the answered
-    ones, those without a gold included.
-
-    Args:
-        golds: id of every question -> its gold letter, or `unknown`.
-        answers: id -> letter of the questions that were answered.
-    """
-    right = sum(answers.get(name) == gold for name, gold in golds.items() if gold != unknown)
-    answered_unknown = sum(golds[name] == unknown for name in answers)
-    with_gold = sum(gold != unknown for gold in golds.values())
-    return {
-        "authors_acc": right / (len(golds) - answered_unknown) if len(golds) > answered_unknown else math.nan,
-        "authors_answered_acc": right / len(answers) if answers else math.nan,
-        "with_gold": 100 * right / with_gold if with_gold else math.nan,
-    }
 
 
 def _groups(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:

@@ -123,18 +123,20 @@ def _of_form(values: Mapping[str, Any], form: str) -> Any:
     raise UsageError(f"the protocol says nothing about items of the form '{form}'; it knows {', '.join(values)}")
 
 
-def prompt_text(item: Item, protocol: Protocol, *, subtitles: str = "") -> PromptText:
+def prompt_text(item: Item, protocol: Protocol, *, subtitles: str = "", are_interleaved: bool = False) -> PromptText:
     """The prompt of an item, byte for byte as the protocol writes it.
 
     Args:
         subtitles: what is said in the video; a protocol that does not list subtitles leaves it out.
+        are_interleaved: subtitles stand between the frames.
 
     Raises:
         UsageError: a template names something that the item does not have.
     """
     template = protocol.template_of(item)
     said = subtitles if protocol.subtitles == "listed" else ""
-    known = {**item.fields, "letters": list(item.fields["options"]), "subtitles": said, "image": item.image}
+    known = {**item.fields, "letters": list(item.fields["options"]), "image": item.image}
+    known |= {"subtitles": said, "are_interleaved": are_interleaved}
 
     def render(text: str) -> str:
         try:

@@ -38,7 +38,8 @@ def load_videoreasonbench(paths: Sequence[Path]) -> Loaded:
         pairs = list(value.items()) if isinstance(value, dict) else [(str(n), row) for n, row in enumerate(value)]
         for number, (key, row) in enumerate(pairs):
             place = Place(path=path, number=number, where=f"{path}[{key}]", errata=errata)
-            items += PREPARED(row, place) if is_prepared(row) else [_item(key, row, place)]
+            with place.read():
+                items += PREPARED(row, place) if is_prepared(row) else [_item(key, row, place)]
     return finished(items, errata)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,7 +37,8 @@ class Evaluated:
 
 def evaluated(benchmark: Benchmark, protocol: Protocol, loaded: Loaded, folder: Path) -> Evaluated:
     """The answers in a folder; items without one are left out, and counted in the coverage."""
-    records = tuple(read_answers(folder))
+    asked = {item.id for item in loaded.items}
+    records = tuple(record for record in read_answers(folder) if record["id"] in asked)
     repeats = []
     for repeat in range(protocol.decoding.n):
         known = {record["id"]: record for record in records if record["repeat"] == repeat}
@@ -84,12 +86,13 @@ def coverage_of(found: Evaluated) -> dict[str, Any]:
     failed = [record for record in records if record["response"] is None]
     answered = [record for record in records if record["response"] is not None]
     cut = sum(record["stop"] == "length" for record in answered)
-    asked = {record["id"] for record in records}
+    num_records = Counter(record["id"] for record in records)
+    num_complete = sum(num >= len(found.repeats) for num in num_records.values())
     unparsed = [record for record in answered if record["score"] == 0 and record["parsed"] is None and record["reason"]]
     return {
         "num_items": found.num_items,
         "num_answered": len({record["id"] for record in answered}),
-        "num_missing": found.num_items - len(asked),
+        "num_missing": found.num_items - num_complete,
         "num_failed": len({record["id"] for record in failed}),
         "failed": [{"id": record["id"], "error": record["error"]} for record in failed[:SHOWN]],
         "num_unscored": sum(record["score"] is None for record in records),
@@ -110,7 +113,9 @@ def alarms(coverage: Mapping[str, Any]) -> list[str]:
             "decoding.max_response_tokens of the protocol, or the score measures the limit"
         )
     if coverage["num_failed"]:
-        found.append(f"{coverage['num_failed']} items could not be asked and count as wrong")
+        found.append(
+            f"{coverage['num_failed']} items could not be asked and count as wrong; --retry-failed asks them again"
+        )
     if coverage["num_missing"]:
         found.append(f"{coverage['num_missing']} items have no answer yet and are outside of the score")
     return found

@@ -27,12 +27,12 @@ def ovobench(row: Row, place: Place) -> Iterable[Item]:
         "start_s": 0.0,
         "group": row_id,
     }
-    if "test_info" not in row:
+    if not row.get("test_info"):
         asked = from_list(
             required(row, "question", where=place.where), [str(option) for option in as_list(row.get("options"))]
         )
         end_s = seen_until(required(row, "realtime", where=place.where, kind=NUMBER))
-        gold = LETTERS[int(required(row, "gt", where=place.where, kind=int))]
+        gold = LETTERS[int(required(row, "gt", where=place.where, kind=NUMBER))]
         yield choice_item(asked, gold, place, id=row_id, end_s=end_s, **common)
         return
     for number, probe in enumerate(required(row, "test_info", where=place.where, kind=list)):
@@ -44,12 +44,12 @@ def _probe(row: Row, probe: Row, place: Place, task: str, *, id: str, end_s: flo
     if task == "REC":
         activity = required(row, "activity", where=place.where)
         question = f"How many times did they {activity}?"
-        gold = str(required(probe, "count", where=place.where, kind=int))
+        gold = str(int(required(probe, "count", where=place.where, kind=NUMBER)))
         kind, fields = "numerical", {"activity": activity}
     else:
         step = required(probe, "step", where=place.where) if task == "SSR" else None
         question = step or required(row, "question", where=place.where)
-        gold = "Yes" if int(required(probe, "type", where=place.where, kind=int)) else "No"
+        gold = "Yes" if int(required(probe, "type", where=place.where, kind=NUMBER)) else "No"
         kind, fields = "boolean", {"step": question}
     asked = Asked(question, question, {}, ())
     return make_item(kind, asked, gold, place, id=id, form=task, end_s=end_s, fields=fields, **common)

@@ -166,12 +166,47 @@ def interleaved(lines: Sequence[Line], times_s: Sequence[float]) -> list[int | s
     return [*order, *range(num_shown, len(times_s))]
 
 
-def longvideobench_frames(duration_s: float, fps: float, max_frames: int) -> list[int]:
-    """Numbers of the frames that the authors sample: the step is rounded down, so the end is never reached.
+def behind_frames(path: Path, lines: Sequence[Line], times_s: Sequence[float], *, video_end_s: float) -> list[str]:
+    """What stands behind each frame: by the rule of Video-MME-v2 for its files of words, else by LongVideoBench's.
 
-    >>> longvideobench_frames(58.0, 10.0, 8)
-    [0, 72, 144, 216, 288, 360, 432, 504]
+    Args:
+        lines: of that file.
     """
-    total = int(duration_s * fps)
-    count = max(1, min(max_frames, int(duration_s)))
-    return [int(total / count) * number for number in range(count)]
+    if is_words(path):
+        return ["".join(said) for said in between_frames(segments(lines), times_s, video_end_s=video_end_s)]
+    texts = [""] * len(times_s)
+    place = 0
+    for shown in interleaved(lines, times_s):
+        if isinstance(shown, int):
+            place = shown
+        else:
+            texts[place] += shown
+    return texts
+
+
+def is_words(path: Path) -> bool:
+    """Whether a file holds words with their times, as those of Video-MME-v2 do, and not lines."""
+    return path.suffix == ".jsonl"
+
+
+def read_subtitles(path: Path, *, duration_s: float, starts_at_s: float = 0.0) -> list[Line]:
+    """The subtitles of any benchmark, by the form of the file.
+
+    Args:
+        starts_at_s: second of the file from which its times count; only in LongVideoBench's files.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    if path.suffix == ".srt":
+        return read_srt(path)
+    return (
+        read_words(path)
+        if is_words(path)
+        else read_longvideobench(path, duration_s=duration_s, starts_at_s=starts_at_s)
+    )
+
+
+def listed_in(path: Path, lines: Sequence[Line], times_s: Sequence[float]) -> str:
+    """What is listed before a question: all words of a Video-MME-v2 file, the lines that go with a frame of others."""
+    return " ".join(word.text for word in lines) if is_words(path) else listed(lines, times_s)

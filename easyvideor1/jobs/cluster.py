@@ -16,7 +16,12 @@ POLL_S = 1.0
 
 
 def run_all_on_ray(
-    function: Callable[[Item], Result], items: Iterable[Item], *, deadline_s: float, address: str | None = None
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    deadline_s: float,
+    address: str | None = None,
+    with_gpu: bool = False,
 ) -> Generator[Outcome[Item, Result]]:
     """Apply a function to every item as Ray tasks of one core each; yields outcomes as they come, in any order.
 
@@ -25,6 +30,7 @@ def run_all_on_ray(
         items: picklable.
         deadline_s: time a task may take from when it runs; then it is killed and its outcome is an error.
         address: of a running cluster; None starts one on this machine unless the environment names one.
+        with_gpu: each task has a GPU for itself, where the cluster has any; Ray hides them from all others.
 
     Raises:
         UsageError: Ray is not installed.
@@ -40,9 +46,10 @@ def run_all_on_ray(
             result, error = None, raised
         return Outcome(item=item, result=result, error=error, wall_s=time.monotonic() - started)
 
-    task_of = ray.remote(num_cpus=1, max_retries=0)(work).remote
     if not ray.is_initialized():
         ray.init(address=address, log_to_driver=False, include_dashboard=False)
+    num_gpus = int(with_gpu and ray.cluster_resources().get("GPU", 0) > 0)
+    task_of = ray.remote(num_cpus=1, num_gpus=num_gpus, max_retries=0)(work).remote
     limit = TASKS_PER_CORE * max(1, int(ray.cluster_resources().get("CPU", 1)))
     waiting: dict = {}
     remaining = iter(items)

@@ -24,11 +24,19 @@ class Sampling:
     top_p: float = 1.0
     top_k: int = 0
     """Only the k most likely tokens; 0: all."""
+    presence_penalty: float = 0.0
+    """Taken off the logits of tokens that the response has already; engines over a server and vLLM know it."""
+    repetition_penalty: float = 1.0
+    """Divides the positive logits, and multiplies the others, of tokens that prompt or response has; as above."""
     max_response_tokens: int
 
     @property
     def is_greedy(self) -> bool:
         return self.temperature == 0.0
+
+    @property
+    def is_penalized(self) -> bool:
+        return self.presence_penalty != 0.0 or self.repetition_penalty != 1.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -21,7 +21,7 @@ from PIL import Image
 from easyvideor1.data.tags import split_at_tags
 from easyvideor1.errors import RunError
 from easyvideor1.extras import need
-from easyvideor1.rollout.engine import Request
+from easyvideor1.rollout.engine import Request, Sampling
 from easyvideor1.types import Clip, Example, MediaPlan, Rollout, StopReason
 
 log = logging.getLogger(__name__)
@@ -93,9 +93,10 @@ class ServedEngine:
                 n=sampling.n,
                 temperature=sampling.temperature,
                 top_p=sampling.top_p,
+                presence_penalty=sampling.presence_penalty,
                 max_tokens=sampling.max_response_tokens,
                 seed=request.seed,
-                extra_body=extra_body(example, top_k=sampling.top_k, goes_on=bool(prefix)),
+                extra_body=extra_body(example, sampling, goes_on=bool(prefix)),
             )
         except openai.APIConnectionError as error:
             raise RunError(f"the server at {self._client.base_url} cannot be reached: {error}") from error
@@ -142,11 +143,13 @@ def medium_part(plan: MediaPlan, clip: Clip) -> dict[str, Any]:
     return {"type": "video_url", "video_url": {"url": f"data:video/jpeg;base64,{','.join(pictures)}"}}
 
 
-def extra_body(example: Example, *, top_k: int, goes_on: bool) -> Mapping[str, Any]:
+def extra_body(example: Example, sampling: Sampling, *, goes_on: bool) -> Mapping[str, Any]:
     """What vLLM's servers take beside the OpenAI protocol."""
     body: dict[str, Any] = {"mm_processor_kwargs": {"do_resize": False, "do_sample_frames": False}}
-    if top_k:
-        body["top_k"] = top_k
+    if sampling.top_k:
+        body["top_k"] = sampling.top_k
+    if sampling.repetition_penalty != 1.0:
+        body["repetition_penalty"] = sampling.repetition_penalty
     videos = [
         (plan, clip)
         for plan, clip in zip(example.prompt.plans, example.clips, strict=True)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from easyvideor1.config import ModelConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.errors import UsageError
-from easyvideor1.evals.protocol import Decoding
-from easyvideor1.rollout.engine import Engine
+from easyvideor1.evals.protocol import Protocol
+from easyvideor1.rollout.engine import Engine, Sampling
 
-ENGINES = ("hf", "openai")
+ENGINES = ("hf", "vllm", "openai")
+CHUNK_TOKENS = 8192
+"""Of prompts that vLLM reads in one step: a long one is cut, so that responses under way go on beside it."""
+GIVEN_UP_S = 3600.0
+"""After which a response of vLLM is given up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +29,9 @@ class EngineChoice:
     processor: str | None = None
     """Folder of config.json and tokenizer where the model's own is not here."""
     tokens_per_batch: int = 65_536
-    """Of the engine hf: tokens whose keys and values are in memory at once."""
+    """Tokens whose keys and values are in memory at once; of vLLM, those it is asked for at once."""
+    vllm_args: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of vLLM's EngineArgs."""
     url: str | None = None
     """Of the engine openai: address of the server."""
     slots: int = 8
@@ -36,6 +42,8 @@ class EngineChoice:
             raise UsageError(f"--engine {self.name}: known are {', '.join(ENGINES)}")
         if (self.name == "openai") != (self.url is not None):
             raise UsageError("--engine openai needs the --url of a server, and no other engine has one")
+        if self.vllm_args and self.name != "vllm":
+            raise UsageError("--vllm-args are for --engine vllm")
 
     @property
     def folder(self) -> str:
@@ -44,8 +52,11 @@ class EngineChoice:
 
         return self.processor or str(model_files(self.model.path))
 
-    def check(self, decoding: Decoding) -> None:
-        """Raises UsageError for decoding that this engine cannot do."""
+    def check(self, protocol: Protocol) -> None:
+        """Raises UsageError for a protocol that this engine cannot follow."""
+        decoding = protocol.decoding
+        if self.name != "hf" and protocol.subtitles == "interleaved":
+            raise UsageError("subtitles between the frames of a video: only the engine hf reads such prompts")
         if self.name == "hf" and (decoding.presence_penalty or decoding.repetition_penalty != 1.0):
             raise UsageError(
                 "the engine hf knows no presence or repetition penalty; set them to 0 and 1 in the protocol, or take "
@@ -53,8 +64,15 @@ class EngineChoice:
             )
 
 
-def engine_opener(choice: EngineChoice, encoder: Encoder) -> Callable[[], AbstractContextManager[Engine]]:
-    """Opens the chosen engine; again after it died. A model in this process is loaded once."""
+def engine_opener(
+    choice: EngineChoice, encoder: Encoder, samplings: Sequence[Sampling], *, longest_tokens: int, seed: int
+) -> Callable[[], AbstractContextManager[Engine]]:
+    """Opens the chosen engine; again after it died. A model in this process is loaded once.
+
+    Args:
+        samplings: all that will be asked for.
+        longest_tokens: bound of a prompt with its response.
+    """
     loaded: list[Any] = []
 
     @contextmanager
@@ -67,10 +85,57 @@ def engine_opener(choice: EngineChoice, encoder: Encoder) -> Callable[[], Abstra
         yield HFEngine(loaded[0], encoder, tokens_per_batch=choice.tokens_per_batch)
 
     @contextmanager
+    def vllm() -> Iterator[Engine]:
+        if not loaded:
+            loaded.append(_vllm_engine(choice, encoder, samplings, longest_tokens=longest_tokens, seed=seed))
+        yield loaded[0]
+
+    @contextmanager
     def openai() -> Iterator[Engine]:
         from easyvideor1.rollout.served import ServedEngine
 
         assert choice.url is not None
         yield ServedEngine(choice.url, choice.model.path, slots=choice.slots)
 
-    return {"hf": hf, "openai": openai}[choice.name]
+    return {"hf": hf, "vllm": vllm, "openai": openai}[choice.name]
+
+
+def _vllm_engine(
+    choice: EngineChoice, encoder: Encoder, samplings: Sequence[Sampling], *, longest_tokens: int, seed: int
+) -> Engine:
+    """vLLM in this process. Prompts about one video share their beginning in its cache of prefixes, and what the vision
+    tower makes of the video, which is known by the key of the frame cache."""
+    import torch
+
+    from easyvideor1.model.weights import checkpoint_tensors
+    from easyvideor1.rollout.vllm.colocated import VLLMEngine
+    from easyvideor1.rollout.vllm.core import VLLMCore
+    from easyvideor1.rollout.vllm.pump import Pump
+    from easyvideor1.runs.starting_model import load_model, model_files, trained_model
+
+    is_greedy = all(sampling.is_greedy for sampling in samplings)
+    chunks = {"enable_chunked_prefill": True, "max_num_batched_tokens": CHUNK_TOKENS}
+    core = VLLMCore(
+        model_files(choice.model.path),
+        encoder,
+        kind="raw_logprobs",
+        dtype=choice.model.dtype,
+        max_model_tokens=longest_tokens,
+        seed=seed,
+        sleeps=False,
+        # On a CPU vLLM takes seeds only for prompts that are read in one piece.
+        engine_args=(chunks if is_greedy or torch.cuda.is_available() else {}) | dict(choice.vllm_args),
+    )
+    pump = Pump(
+        core,
+        kind="raw_logprobs",
+        end_ids=encoder.end_ids,
+        banned_ids=encoder.banned_ids,
+        text_of=encoder.response_text,
+        seeded=not is_greedy,
+        deadline_s=GIVEN_UP_S,
+    )
+    engine = VLLMEngine(core, pump, tokens_per_batch=choice.tokens_per_batch)
+    if trained_model(choice.model.path):
+        engine.load_weights(checkpoint_tensors(load_model(choice.model)), version=0)
+    return engine

@@ -14,14 +14,20 @@ from easyvideor1.data.encode import Encoder, media_inputs
 from easyvideor1.data.tags import escaped
 from easyvideor1.errors import DataError
 from easyvideor1.evals.asking import LoadedGroup
+from easyvideor1.evals.preflight import Looks
 from easyvideor1.evals.protocol import prompt_text
 from easyvideor1.evals.schedule import Group, Task
-from easyvideor1.evals.subtitles import listed, read_srt
+from easyvideor1.evals.subtitles import behind_frames, listed_in, read_subtitles
 from easyvideor1.jobs.ahead import Budget
 from easyvideor1.types import Example, FrameSpec, Media, MediaPlan, Sample
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.pool import DecodePool
 from easyvideor1.video.stored import Stored
+
+CHAT_TOKENS = 128
+"""Most that a chat template has around a question."""
+TIME_TOKENS = 16
+"""Most that stand around the vision tokens of a frame: its time and two markers."""
 
 
 def load_group(
@@ -48,10 +54,15 @@ def load_group(
         questions: list[tuple[Task, Example | DataError]] = []
         features: dict[str, torch.Tensor] | None = None
         for task in group.tasks:
-            task = with_subtitles(task, plans, roots[task.benchmark])
+            task, said = with_subtitles(task, plans, roots[task.benchmark])
             try:
                 prompt = encoder.encode(
-                    sample := sample_of(task), plans, sample.problem, system=sample.system, prefix=task.prompt.prefix
+                    sample := sample_of(task),
+                    plans,
+                    sample.problem,
+                    system=sample.system,
+                    prefix=task.prompt.prefix,
+                    behind_frames=said,
                 )
                 if features is None:
                     features = media_inputs(prompt, clips, encoder.vision, dtype)
@@ -88,12 +99,42 @@ def sample_of(task: Task) -> Sample:
     )
 
 
-def with_subtitles(task: Task, plans: Sequence[MediaPlan], root: Path) -> Task:
-    """The task with the subtitles of the frames that are seen, where its protocol lists them and it has any."""
-    if task.protocol.subtitles != "listed" or not task.item.subtitles or not (root / task.item.subtitles).exists():
-        return task
-    said = listed(read_srt(root / task.item.subtitles), plans[0].times_s)
-    return replace(task, prompt=prompt_text(task.item, task.protocol, subtitles=said))
+def with_subtitles(task: Task, plans: Sequence[MediaPlan], root: Path) -> tuple[Task, list[str]]:
+    """The task with the subtitles of the frames that are seen, and what stands behind each frame; where its protocol
+    shows subtitles and it has any."""
+    path = subtitle_file(task, root)
+    if path is None or not path.exists():
+        return task, []
+    plan, fields = plans[0], task.item.fields
+    lines = read_subtitles(path, duration_s=plan.duration_s, starts_at_s=fields.get("subtitles_start_s", 0.0))
+    if task.protocol.subtitles == "listed":
+        text = listed_in(path, lines, plan.times_s)
+        return replace(task, prompt=prompt_text(task.item, task.protocol, subtitles=text)), []
+    said = behind_frames(path, lines, plan.times_s, video_end_s=plan.duration_s)
+    return replace(task, prompt=prompt_text(task.item, task.protocol, are_interleaved=True)), said
+
+
+def subtitle_file(task: Task, root: Path) -> Path | None:
+    """Where the subtitles of a task should lie; None where its protocol shows none, or its video has none."""
+    return root / task.item.subtitles if task.protocol.subtitles != "none" and task.item.subtitles else None
+
+
+def longest_tokens(tasks: Sequence[Task], looks: Looks, roots: Mapping[str, Path]) -> int:
+    """Upper bound of the tokens of a prompt with its response, over all tasks whose media could be looked at."""
+    return max((_most_tokens(task, looks, roots[task.benchmark]) for task in tasks), default=CHAT_TOKENS)
+
+
+def _most_tokens(task: Task, looks: Looks, root: Path) -> int:
+    prompt = task.prompt
+    found = CHAT_TOKENS + task.protocol.decoding.max_response_tokens
+    # No token is shorter than a byte.
+    found += len("".join((prompt.system, prompt.text, prompt.prefix)).encode())
+    if (path := subtitle_file(task, root)) is not None and path.exists():
+        found += path.stat().st_size
+    for medium in task.item.sample.media:
+        fact = looks.facts.get((medium, task.protocol.video))
+        found += 0 if fact is None else fact.num_tokens + TIME_TOKENS * fact.num_frames
+    return found
 
 
 def frames_record(plans: Sequence[MediaPlan]) -> dict[str, Any]:

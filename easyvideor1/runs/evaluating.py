@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from easyvideor1.config import CacheConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.errors import DataError, RunError, UsageError
 from easyvideor1.evals.answers import Answer, AnswerFiles, check_settings
-from easyvideor1.evals.asking import Asking, Counts
+from easyvideor1.evals.asking import Asking, Counts, sampling_of
 from easyvideor1.evals.benchmark import Benchmark, Item
 from easyvideor1.evals.grading import grade
 from easyvideor1.evals.judging import judge_items
@@ -38,10 +38,11 @@ from easyvideor1.jobs.locks import Held, held
 from easyvideor1.jobs.pool import Pool
 from easyvideor1.records.folder import run_facts
 from easyvideor1.records.jsonl import Lines
+from easyvideor1.rollout.engine import Engine
 from easyvideor1.runs.benchmarks import JudgeAddress, write_folder
 from easyvideor1.runs.eval_engines import EngineChoice, engine_opener
-from easyvideor1.runs.eval_grading import graded, judge_at
-from easyvideor1.runs.eval_loads import load_group
+from easyvideor1.runs.eval_grading import graded, judge_again, judge_at
+from easyvideor1.runs.eval_loads import load_group, longest_tokens
 from easyvideor1.runs.looked import look_at_all
 from easyvideor1.types import FrameSpec, Media
 from easyvideor1.video.cache import FrameCache
@@ -52,8 +53,8 @@ log = logging.getLogger(__name__)
 
 ALL = "all"
 GRADE_DEADLINE_S = 20.0
-SHARD_DEADLINE_S = 30 * 24 * 3600.0
 JUDGE_THREADS = 16
+SHARD_DEADLINE_S = 30 * 24 * 3600.0
 TRIED_ITEMS = 2
 """That a judge judges before the run."""
 
@@ -141,7 +142,15 @@ def _evaluate(
     told(preflight([(plan.benchmark, plan.found, plan.items) for plan in plans], looks, cache_dir=settings.cache.dir))
     groups = groups_of(left, length_s=looks.length_s)
     status = Status(totals={plan.benchmark.name: sum(len(task.repeats) for task in plan.tasks) for plan in plans})
-    counts = _ask(ordered(groups, num_first=settings.workers), plans, settings, encoder, status=status, show=show)
+    opener = engine_opener(
+        settings.engine,
+        encoder,
+        [sampling_of(plan.protocol.decoding, n=1) for plan in plans],
+        longest_tokens=longest_tokens(left, looks, _roots(plans)),
+        seed=settings.seed,
+    )
+    groups = ordered(groups, num_first=settings.workers)
+    counts = _ask(groups, plans, settings, encoder, opener, status=status, show=show)
     return conclude(plans, settings, counts)
 
 
@@ -153,7 +162,14 @@ def evaluate_on_ray(settings: EvalSettings, *, num_shards: int, address: str | N
         RunError: a shard failed; what it had answered is kept.
     """
     shards = [f"{number}/{num_shards}" for number in range(1, num_shards + 1)]
-    for outcome in run_all_on_ray(EvaluateShard(settings), shards, deadline_s=SHARD_DEADLINE_S, address=address):
+    outcomes = run_all_on_ray(
+        EvaluateShard(settings),
+        shards,
+        deadline_s=SHARD_DEADLINE_S,
+        address=address,
+        with_gpu=settings.engine.name != "openai",
+    )
+    for outcome in outcomes:
         if outcome.error is not None:
             raise RunError(f"shard {outcome.item}: {outcome.error}") from outcome.error
     return conclude(plan_benchmarks(settings), settings)
@@ -219,9 +235,7 @@ def plan_benchmarks(settings: EvalSettings) -> list[Plan]:
     plans = []
     for name in names:
         benchmark, protocol = benchmark_of(name), load_protocol(benchmark_of(name).name, settings.protocol)
-        settings.engine.check(protocol.decoding)
-        if protocol.subtitles == "interleaved":
-            raise UsageError(f"{name}: subtitles between frames are not asked here; take a protocol that lists them")
+        settings.engine.check(protocol)
         found = find(benchmark, settings.data_root)
         if found is None and settings.benchmarks == (ALL,):
             continue
@@ -293,6 +307,11 @@ def _left(plans: Sequence[Plan], settings: EvalSettings) -> list[Task]:
     return without(tasks, done)
 
 
+def _roots(plans: Sequence[Plan]) -> dict[str, Path]:
+    """Benchmark -> where its media lie."""
+    return {plan.benchmark.name: plan.found.folder / plan.benchmark.layout.media for plan in plans}
+
+
 def _distinct(tasks: Sequence[Task]) -> list[tuple[Media, FrameSpec]]:
     return list(dict.fromkeys((medium, task.protocol.video) for task in tasks for medium in task.item.sample.media))
 
@@ -313,6 +332,7 @@ def _ask(
     plans: Sequence[Plan],
     settings: EvalSettings,
     encoder: Encoder,
+    engines: Callable[[], AbstractContextManager[Engine]],
     *,
     status: Status,
     show: Callable[[Status], None],
@@ -323,6 +343,9 @@ def _ask(
     status.begin(groups)
     for plan in plans:
         status.note_done(plan.benchmark.name, plan.folder)
+    if settings.judge is not None:
+        for plan in plans:
+            judge_again(plan.items, plan.protocol, files[plan.benchmark.name], settings.judge)
     if not groups:
         return Counts()
     shown_s = [0.0]
@@ -353,12 +376,12 @@ def _ask(
         encoder=encoder,
         dtype=getattr(torch, settings.engine.model.dtype),
         budget=budget,
-        roots={plan.benchmark.name: plan.found.folder / plan.benchmark.layout.media for plan in plans},
+        roots=_roots(plans),
     )
     with stores, graders, Ahead(load, groups, threads=settings.workers + 1, room=settings.workers + 2) as loads:
         asking = Asking(
             loads=loads,
-            engines=engine_opener(settings.engine, encoder),
+            engines=engines,
             grade=partial(graded, pool=graders, judge=settings.judge),
             keep=keep,
             frames=note_frames,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from easyvideor1.config import RunConfig
 from easyvideor1.errors import UsageError
+from easyvideor1.extras import need_extras
 from easyvideor1.runs.engines import engine_alone
-from easyvideor1.runs.parts import need_extras, opened
+from easyvideor1.runs.parts import opened
 from easyvideor1.runs.samples import load_questions
 from easyvideor1.runs.training import answer_questions
 from easyvideor1.types import ScoredResponse

@@ -12,7 +12,6 @@ import transformers
 from easyvideor1.config import RunConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.data.prepare import Planner, Preparer
-from easyvideor1.extras import need
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.runs.starting_model import model_files
 from easyvideor1.video.cache import FrameCache
@@ -29,24 +28,6 @@ class Parts:
     rewards: RewardPool
     plan: Planner
     """Plans a medium where a file cannot hang this process."""
-
-
-def need_extras(config: RunConfig) -> None:
-    """Make sure that the optional packages of a configuration are there, before any work is done."""
-    wanted = {
-        "peft": ("model.lora", config.model.lora is not None),
-        "openai": ("reward.judge", config.reward.judge is not None),
-        "zstandard": ("cache.codec=zstd", config.cache.codec == "zstd"),
-        "vllm": (
-            f"rollout.engine={config.rollout.engine}",
-            config.rollout.engine == "vllm" or config.rollout.vllm.start_servers > 0,
-        ),
-        "torchcodec": ("data.video.backend=torchcodec", config.data.video.backend == "torchcodec"),
-    }
-    wanted |= {name: (f"trackers: [{name}]", True) for name in config.trackers}
-    for package, (key, is_wanted) in wanted.items():
-        if is_wanted:
-            need(package, for_what=key)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from easyvideor1.config_tree import to_tree
 from easyvideor1.data.check import CheckedData
 from easyvideor1.errors import DataError, EasyVideoError, Ended, RunError
 from easyvideor1.evals.validation import validate
+from easyvideor1.extras import need_extras
 from easyvideor1.records.drafts import REMEDIES, cannot_write
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.log import logged_to
@@ -31,7 +32,7 @@ from easyvideor1.runs.ending import Ending, gentle_end
 from easyvideor1.runs.engines import engine_of_policy
 from easyvideor1.runs.looks import look_at_places
 from easyvideor1.runs.models import load_models
-from easyvideor1.runs.parts import Parts, need_extras, opened
+from easyvideor1.runs.parts import Parts, opened
 from easyvideor1.runs.resume import check_same_run
 from easyvideor1.runs.same_data import DataPrints
 from easyvideor1.runs.samples import load_samples

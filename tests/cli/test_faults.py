@@ -16,6 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from support.small_run import (
+    environment,
     numbers,
     recipe,
     rows,
@@ -27,7 +28,7 @@ from support.small_run import (
     write_inputs,
     write_rows,
 )
-from support.warm_start import WarmProcess
+from support.warm_start import WarmProcess, with_small_files
 
 from easyvideor1.cli import main
 from easyvideor1.demo.clips import write_clip
@@ -51,9 +52,13 @@ def texts(folder: Path, out: Path, changes: dict[str, Any] | None = None) -> str
 
 
 def own_reward(folder: Path, code: str) -> dict[str, Any]:
-    """Changes of a recipe whose numerical rows are judged by a function of their own."""
+    """Changes of a recipe whose numerical rows are scored by a function of their own, which knows the gold answer:
+    that is tried before the run."""
     path = folder / "own.py"
-    head = "import os, subprocess, sys, time\nfrom easyvideor1.types import Score\n\n\ndef judge(sample, text):\n"
+    head = (
+        "import os, subprocess, sys, time\nfrom easyvideor1.types import Score\n\n\ndef judge(sample, text):\n"
+        "    if text == f'<answer>{sample.gold}</answer>':\n        return Score(value=1.0)\n"
+    )
     path.write_text(head + code)
     return {"reward.rewards": {"numerical": f"{path}:judge"}, "reward.workers": 1}
 
@@ -220,8 +225,8 @@ def test_a_real_small_disk_keeps_the_last_checkpoint_and_has_room_for_the_reason
     out = tmp_path / "run"
     assert main(["train", texts(folder, out, {"train.steps": 1})]) == 0
     size = (out / "checkpoints" / shelf.name_of(1) / "optimizer" / "part-00000.safetensors").stat().st_size
-    command = ["bash", "-c", f'ulimit -f {size // 2048}; exec "$@"', "-"]
-    with start("train", str(out.with_suffix(".yaml")), "train.steps=2", prefix=command) as process:
+    words = ["train", str(out.with_suffix(".yaml")), "train.steps=2"]
+    with WarmProcess(with_small_files, size // 2, words, env=environment()) as process:
         _, errors = process.communicate(timeout=WAIT_S)
     assert process.returncode == 3, errors
     assert "the checkpoint step-000002 could not be written: File too large" in errors.splitlines()[-1]

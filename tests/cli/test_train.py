@@ -1,16 +1,13 @@
 """`easyvideor1 train` on a handful of real files with an untrained tiny model: wiring, bad input, kill and resume."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 
 import pytest
 import yaml
 from support.on_ranks import results
 from support.rank_training import command
+from support.small_run import start_warm
 
 from easyvideor1.cli import main
 from easyvideor1.demo.clips import Scene, Thing, write_clip, write_image
@@ -199,13 +196,11 @@ def test_a_typo_in_the_configuration_is_named_with_its_remedy(folder, tmp_path, 
 def test_a_process_killed_outright_and_restarted_equals_one_never_killed(folder, tmp_path):
     whole, killed = (recipe(folder, tmp_path / name, steps=6) for name in ("whole", "killed"))
     assert main(["train", whole]) == 0
-    command = [sys.executable, "-m", "easyvideor1", "train", killed]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"})
-    deadline = time.monotonic() + 120
-    while not (tmp_path / "killed" / "checkpoints" / "step-000002").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    with start_warm("train", killed) as process:
+        deadline = time.monotonic() + 120
+        while not (tmp_path / "killed" / "checkpoints" / "step-000002").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.kill()
     assert main(["train", killed]) == 0
     first, second = (comparable(read_metrics(tmp_path / name / "metrics.jsonl")) for name in ("whole", "killed"))
     assert first == second

@@ -13,7 +13,7 @@ import torch
 from support import qwen_oracle as oracle
 from support.qwen_oracle import CASES, FAMILIES
 
-from easyvideor1.data.encode import Encoder, media_inputs
+from easyvideor1.data.encode import Encoder, media_inputs, patch_times_s
 from easyvideor1.errors import DataError, MismatchError, UsageError
 from easyvideor1.types import Clip, Sample
 
@@ -108,6 +108,23 @@ def test_a_video_shows_the_time_of_each_temporal_patch(encoder):
     counted = "<|vision_start|>[2 x <|video_pad|>]<|vision_end|>"
     as_read = encoder.as_read(prompt)
     assert f"<|vision_start|><0.6 seconds>{counted}<7.0 seconds>{counted}<|vision_end|>How many?" in as_read
+
+
+def test_subtitles_stand_behind_the_frames_that_a_model_sees_as_one(encoder, oracle_folder):
+    sample, plans, text = oracle.sample_and_plans("odd_frames", encoder.vision)
+    said = ["one. ", "two. <|video_pad|>", ""]
+    prompt = encoder.encode(sample, plans, text, behind_frames=said)
+    plain = encoder.encode(sample, plans, text)
+    times = [f"<{time_s:.1f} seconds>" for time_s in patch_times_s(plans[0].times_s, 2)]
+    counted = "<|vision_start|>[2 x <|video_pad|>]<|vision_end|>"
+    shown = f"{times[0]}{counted}one. two. <|video_pad|>{times[1]}{counted}<|vision_end|>How many?"
+    assert shown in encoder.as_read(prompt)
+    assert (prompt.token_types != 0).sum() == (plain.token_types != 0).sum()
+    assert (encoder.encode(sample, plans, text, behind_frames=["", "", ""]).input_ids == plain.input_ids).all()
+    in_one_piece = make_encoder(oracle_folder / "qwen2_5_vl", "qwen2_5_vl")
+    _, plans, _ = oracle.sample_and_plans("odd_frames", in_one_piece.vision)
+    with pytest.raises(UsageError, match="takes a video in one piece"):
+        in_one_piece.encode(sample, plans, text, behind_frames=said)
 
 
 def test_positions_of_a_small_prompt_by_hand(encoder):

@@ -3,18 +3,22 @@
 import contextlib
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from easyvideor1.errors import MediaError, RunError
-from easyvideor1.evals.answers import Answer
+from easyvideor1.evals.answers import Answer, AnswerFiles
 from easyvideor1.evals.asking import ATTEMPTS, Asking, LoadedGroup
-from easyvideor1.evals.benchmark import Item
+from easyvideor1.evals.benchmark import Item, Loaded
 from easyvideor1.evals.grading import Worth
 from easyvideor1.evals.protocol import load_protocol
+from easyvideor1.evals.results import coverage_of, evaluated
 from easyvideor1.evals.schedule import Group, Task, groups_of, ordered, shard_of, tasks_of, without
+from easyvideor1.evals.table import benchmark_of
 from easyvideor1.jobs.ahead import Ahead
 from easyvideor1.rollout.fake import FakeEngine
 from easyvideor1.types import Example, Media, Prompt, Sample
@@ -212,3 +216,30 @@ def test_shards_are_a_partition_of_whole_groups() -> None:
 def test_what_is_done_is_not_asked_again() -> None:
     tasks = tasks_of([item("a", "a.mp4"), item("b", "b.mp4")], PROTOCOL)
     assert [task.item.id for task in without(tasks, {("videomme", "a"): {0}})] == ["b"]
+
+
+def test_repeats_that_are_missing_are_those_that_an_uninterrupted_run_has() -> None:
+    groups = made_groups(1, 1)
+    [task] = groups[0].tasks
+    whole, rest = ([replace(groups[0], tasks=(replace(task, repeats=repeats),))] for repeats in ((0, 1, 2, 3), (2, 3)))
+    say = fake(lambda example, index, seed: f"response {index}")
+    expected = {answer.repeat: answer.response for answer in Run(whole, say).kept}
+    found = {answer.repeat: answer.response for answer in Run(rest, say).kept}
+    assert expected == {number: f"response {number}" for number in range(4)}
+    assert found == {2: "response 2", 3: "response 3"}
+
+
+def test_an_item_without_all_of_its_repeats_is_not_complete_and_others_are_not_counted(tmp_path: Path) -> None:
+    protocol = replace(PROTOCOL, decoding=replace(PROTOCOL.decoding, n=2))
+    items = (item("a", "a.mp4"), item("b", "b.mp4"))
+    kept = Run(
+        groups_of(tasks_of([*items, item("c", "c.mp4")], PROTOCOL), length_s=lambda media, spec: 1.0), fake()
+    ).kept
+    file = AnswerFiles(tmp_path)
+    for answer in kept:
+        file.append(answer.record({}))
+    file.append(replace(next(answer for answer in kept if answer.id == "b"), repeat=1).record({}))
+    file.close()
+    found = evaluated(benchmark_of("videomme"), protocol, Loaded(items=items, errata=()), tmp_path)
+    coverage = coverage_of(found)
+    assert (coverage["num_items"], coverage["num_answered"], coverage["num_missing"]) == (2, 2, 1)

@@ -1,13 +1,17 @@
 """Annotation files become items: every benchmark, its ids, prompts, clip ranges and known errata."""
 
+import csv
 import json
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support.benchmark_rows import FILES, write_files
 
 from easyvideor1.data.samples import unique_ids
 from easyvideor1.errors import DataError
+from easyvideor1.evals.annotations import read_value
 from easyvideor1.evals.protocol import FAMILIES, load_protocol, prompt_text
 from easyvideor1.evals.readers import READERS
 from easyvideor1.evals.table import BENCHMARKS
@@ -313,3 +317,44 @@ def test_parquet_holds_the_same_items_as_json(tmp_path):
     assert [(item.id, item.sample.options, item.labels) for item in first] == [
         (item.id, item.sample.options, item.labels) for item in second
     ]
+
+
+def as_parquet(rows: list[dict[str, Any]], path: Path) -> Path:
+    """Rows of several kinds in one table: what only others have is null."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    names = dict.fromkeys(name for row in rows for name in row)
+    pq.write_table(pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows]), path)
+    return path
+
+
+def as_table(rows: list[dict[str, Any]], path: Path) -> Path:
+    """The same as text: lists as Python shows them, nothing as an empty cell."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)), delimiter="\t")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({name: "" if value is None else value for name, value in row.items()})
+    return path
+
+
+@pytest.mark.parametrize("name", ["videomme", "mvbench", "vcrbench", "ovobench", "mmvu"])
+def test_tables_and_parquet_files_hold_the_same_items(name: str, tmp_path: Path) -> None:
+    benchmark, files = BENCHMARKS[name], write_files(name, tmp_path)
+    expected = benchmark.load(files).items
+    for ending, write in ((".parquet", as_parquet), (".tsv", as_table)):
+        copies = []
+        for path in files:
+            rows = read_value(path)
+            copies.append(write(list(rows.values()) if isinstance(rows, dict) else rows, path.with_suffix(ending)))
+        found = benchmark.load(copies).items
+        assert [(item.id, item.form, item.fields, item.labels, item.sample.gold) for item in found] == [
+            (item.id, item.form, item.fields, item.labels, item.sample.gold) for item in expected
+        ]
+
+
+def test_a_row_without_a_column_is_named(tmp_path: Path) -> None:
+    rows = read_value(write_files("videomme", tmp_path)[0])
+    path = tmp_path / "without.json"
+    path.write_text(json.dumps([{name: value for name, value in row.items() if name != "question"} for row in rows]))
+    with pytest.raises(DataError, match=r"without.json\[0\]: not a row of this benchmark: it has no 'question'"):
+        BENCHMARKS["videomme"].load([path])

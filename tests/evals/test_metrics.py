@@ -6,6 +6,7 @@ import pytest
 
 from easyvideor1.evals import metrics
 from easyvideor1.evals.benchmark import Item, Outcome
+from easyvideor1.evals.judging import worth_of
 from easyvideor1.types import Sample
 
 
@@ -114,8 +115,8 @@ def test_macro_averages_weigh_tasks_alike():
 
 
 def test_written_answers_of_mlvu_are_worth_two_to_ten():
-    assert metrics.generation_score({"accuracy": 3.0, "relevance": 4.0}) == 7.0
-    outcomes = [outcome(5 / 8, form="open", task="sub_scene"), outcome(3 / 8, form="open", task="summary")]
+    sub_scene, summary = worth_of("RATINGS: 3 4"), worth_of("RATINGS: 2 3")
+    outcomes = [outcome(sub_scene, form="open", task="sub_scene"), outcome(summary, form="open", task="summary")]
     assert metrics.mlvu_metrics(outcomes) == {"g_avg": 6.0}
 
 
@@ -126,24 +127,3 @@ def test_lecture_tracks_average_to_the_overall_score():
     assert metrics.delta_knowledge(50.0, 40.0) == pytest.approx(100 / 6)
     assert metrics.delta_knowledge(30.0, 40.0) == pytest.approx(-100 / 6)
     assert math.isnan(metrics.delta_knowledge(100.0, 100.0))
-
-
-def test_step_means_leave_out_what_a_sample_does_not_have_and_keep_zeros():
-    assert metrics.judged_step_mean(["", 0, 1.0]) == 0.5
-    assert metrics.judged_step_mean(["", ""]) == 0
-
-
-GOLDS = {"1": "B", "2_1": "A", "2_2": "NA", "3": "D", "4_1": "C", "4_2": "B"}
-
-
-@pytest.mark.parametrize(
-    ("answers", "expected"),
-    [
-        ({"1": "B", "2_1": "A", "2_2": "B", "3": "A"}, (0.4, 0.5, 40.0)),
-        ({"1": "B", "2_1": "A", "3": "A"}, (1 / 3, 2 / 3, 40.0)),
-        ({"1": "B", "4_1": "C", "4_2": "B"}, (0.5, 1.0, 60.0)),
-    ],
-)
-def test_motionbench_has_three_accuracies(answers, expected):
-    found = metrics.answered_accuracies(GOLDS, answers)
-    assert tuple(found.values()) == pytest.approx(expected)

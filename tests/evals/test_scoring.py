@@ -157,6 +157,18 @@ def test_two_folders_are_compared_by_protocol_items_and_pairs(tmp_path):
         read_folder(tmp_path)
 
 
+def test_what_a_lecture_adds_is_told_from_two_folders(tmp_path):
+    loaded = BENCHMARKS["videommmu"].load(write_files("videommmu", tmp_path))
+    asked = [item.id for item in loaded.items if item.labels["track"] == ("adaptation",)]
+    gold = right("videommmu", tmp_path)
+    for name, known in (("before", asked[:1]), ("after", asked[1:])):
+        scored("videommmu", {id_: gold[id_] for id_ in known}, tmp_path, out=tmp_path / name)
+    found = differences(read_folder(tmp_path / "before"), read_folder(tmp_path / "after"))["knowledge"]
+    before, after = 100 / len(asked), 100 * (len(asked) - 1) / len(asked)
+    assert found["delta_knowledge"] == pytest.approx(100 * (after - before) / (100 - before))
+    assert (found["wrong_to_right"], found["right_to_wrong"]) == (100.0, 100.0)
+
+
 def outcomes(values_by_video):
     def sample(name):
         return Sample(id=name, problem_type="mcq", problem="?", gold="A")

@@ -76,6 +76,8 @@ def test_words_become_segments_that_stand_behind_each_frame_they_touch(tmp_path)
         ["[Subtitle 0.50s - 1.10s]: Hello world.", "[Subtitle 2.00s - 2.40s]: Next"],
         [],
     ]
+    behind = subtitles.behind_frames(path, subtitles.read_words(path), [0.0, 1.0, 2.5], video_end_s=4.0)
+    assert behind[1] == "[Subtitle 0.50s - 1.10s]: Hello world.[Subtitle 2.00s - 2.40s]: Next"
 
 
 def test_a_sentence_ends_a_segment_after_a_shorter_pause():
@@ -96,9 +98,10 @@ def test_frames_and_subtitles_stand_in_the_order_of_longvideobench(tmp_path):
     path = tmp_path / "v_en.json"
     path.write_text(json.dumps(ENTRIES))
     lines = subtitles.read_longvideobench(path, duration_s=58.0)
-    times = [frame / 10 for frame in subtitles.longvideobench_frames(58.0, 10.0, 8)]
-    assert times == [0.0, 7.2, 14.4, 21.6, 28.8, 36.0, 43.2, 50.4]
+    times = [0.0, 7.2, 14.4, 21.6, 28.8, 36.0, 43.2, 50.4]
     assert subtitles.interleaved(lines, times) == [0, 1, 2, 3, 4, 5, "open end", 6, "integer end", 7, "short, widened"]
+    behind = subtitles.behind_frames(path, lines, times, video_end_s=58.0)
+    assert behind == ["", "", "", "", "", "open end", "integer end", "short, widened"]
 
 
 def test_a_frame_on_the_edge_of_a_subtitle_does_not_show_it():
@@ -110,4 +113,23 @@ def test_times_count_from_where_the_subtitles_start(tmp_path):
     path.write_text(json.dumps(ENTRIES[:1]))
     assert subtitles.read_longvideobench(path, duration_s=58.0, starts_at_s=1.0)[0] == Line(
         0.0, 2.2, "between two frames"
+    )
+
+
+def test_the_form_of_a_file_says_how_it_is_read(tmp_path):
+    words, entries = tmp_path / "001.jsonl", tmp_path / "v_en.json"
+    words.write_text("".join(json.dumps(word) + "\n" for word in WORDS))
+    entries.write_text(json.dumps(ENTRIES))
+    said = subtitles.read_subtitles(words, duration_s=9.0)
+    assert subtitles.listed_in(words, said, [100.0]) == "Hello world. Next"  # all words, whatever is seen
+    lines = subtitles.read_subtitles(entries, duration_s=58.0, starts_at_s=1.0)
+    assert subtitles.listed_in(entries, lines, [1.0]) == "between two frames"
+
+
+def test_a_prompt_says_that_subtitles_stand_between_its_frames(tmp_path):
+    item = BENCHMARKS["videomme_v2"].load(write_files("videomme_v2", tmp_path)).items[0]
+    text = prompt_text(item, load_protocol("videomme_v2"), are_interleaved=True).text
+    assert text.startswith(
+        "These are the frames of a video with corresponding subtitles shown between frames. The subtitles indicate "
+        "what is being said during the time interval between adjacent frames.Question: "
     )

@@ -2,18 +2,21 @@
 
 import json
 import os
+import random
 import signal
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.made_benchmarks import NAMES, make_data, make_model, start, words
+from support.made_benchmarks import NAMES, add_hanging_video, make_data, make_model, start, words
 
 from easyvideor1.cli import main
 from easyvideor1.records.jsonl import read_objects
 
 KILLS = 2
+DEADLINE_S = "40"
+"""Of one video; on a busy machine a small one takes seconds."""
 FAILED = ["broken-0", "gone-0"]
 
 
@@ -92,6 +95,46 @@ def test_a_run_that_was_killed_goes_on_to_the_same_answers(
     assert answers(out) == answers(whole)
     before, after = results(whole)["benchmarks"], results(out)["benchmarks"]
     assert {name: after[name]["score"] for name in NAMES} == {name: before[name]["score"] for name in NAMES}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_ten_kills_at_random_moments_change_nothing(model: Path, tmp_path: Path) -> None:
+    """With a broken, a missing and a hanging video among the items."""
+    data, rng = tmp_path / "data", random.Random(0)
+    make_data(data, num_videos=8, num_questions=8)
+    add_hanging_video(data)
+    once = tmp_path / "once"
+    assert main(words(model, data, once, "--deadline", DEADLINE_S)) == 1
+    expected = answers(once)
+    assert len(expected) == 3 * 8 * 8 + 3
+    coverage = results(once)["benchmarks"]["videomme"]["coverage"]
+    errors = {item["id"]: item["error"] for item in coverage["failed"]}
+    assert errors.keys() == {"hangs-0", *FAILED}
+    assert f"not done within {DEADLINE_S} s" in errors["hangs-0"]
+    assert results(once)["benchmarks"]["videomme"]["num_scored"] == 8 * 8 + 3
+    # The video that hangs is begun first, and most of the others are answered while it is waited for.
+    order = [record["id"] for record in read_objects(once / "videomme" / "answers.jsonl")]
+    assert order.index("hangs-0") > 8
+
+    out = tmp_path / "killed"
+    arguments = words(model, data, out, "--deadline", DEADLINE_S)
+    kills = []
+    while len(kills) < 10:
+        before, process = len(answers(out)), start(arguments)
+        is_early, wanted = rng.random() < 0.3, before + rng.randint(1, 20)
+        while not is_early and len(answers(out)) < wanted and process.poll() is None:
+            time.sleep(0.002)
+        time.sleep(rng.uniform(0.0, 5.0 if is_early else 0.02))
+        assert process.poll() is None, f"it ended before kill {len(kills) + 1}"
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        kills.append(len(answers(out)) - before)
+    assert sum(num > 0 for num in kills) >= 5, kills
+    assert main(arguments) == 1
+    assert answers(out) == expected
+    scores = [{name: results(folder)["benchmarks"][name]["score"] for name in NAMES} for folder in (once, out)]
+    assert scores[0] == scores[1]
 
 
 def test_shards_share_a_folder_and_make_one_result(model: Path, data: Path, whole: Path, tmp_path: Path) -> None:

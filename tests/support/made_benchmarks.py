@@ -6,9 +6,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 
-from easyvideor1.demo.clips import Scene, Thing, write_clip
+import av
+import numpy as np
+
+from easyvideor1.demo.clips import FPS, Scene, Thing, write_clip
 from easyvideor1.demo.model import new_model, save, train_tokenizer
 
 NAMES = ("videomme", "charades_sta", "ovobench")
@@ -20,6 +24,7 @@ like: official
 video: {fps: 2.0, min_frames: 2, max_frames: 8, min_pixels: 4096, max_pixels: 4096}
 decoding: {temperature: 0.0, max_response_tokens: 6}
 """
+LOOP = 16
 LETTERED = ["A. red", "B. blue", "C. green", "D. grey"]
 
 
@@ -64,6 +69,31 @@ def make_data(root: Path, *, num_videos: int = 3, num_questions: int = 3) -> Pat
     protocol = root / "tiny.yaml"
     protocol.write_text(PROTOCOL)
     return protocol
+
+
+def add_hanging_video(root: Path) -> None:
+    """A video of Video-MME that takes minutes to decode: an hour of 4K pictures behind a single key frame."""
+    path = root / "Video-MME" / "hangs.mp4"
+    with av.open(str(path), "w") as out:
+        options = {"preset": "ultrafast", "bframes": "0", "refs": "1", "x264-params": "keyint=infinite:scenecut=0"}
+        stream = out.add_stream("libx264", rate=FPS, options=options)
+        stream.width, stream.height, stream.pix_fmt = 3840, 2160, "yuv420p"
+        grey = np.full((2160, 3840, 3), 90, np.uint8)
+        packets = []
+        for number in range(LOOP + 1):
+            frame = av.VideoFrame.from_ndarray(grey)
+            frame.pts, frame.time_base = number, Fraction(1, FPS)
+            packets += stream.encode(frame)
+        packets += stream.encode()
+        content = [bytes(packet) for packet in packets]
+        for number in range(3600 * FPS):
+            # The numbers of frames within the stream go round after 16, so a loop of 16 follows on itself.
+            packet = av.Packet(content[number if number <= LOOP else (number - 1) % LOOP + 1])
+            packet.pts = packet.dts = number
+            packet.time_base, packet.stream, packet.is_keyframe = Fraction(1, FPS), stream, number == 0
+            out.mux(packet)
+    rows = json.loads((root / "Video-MME" / "videomme.json").read_text())
+    (root / "Video-MME" / "videomme.json").write_text(json.dumps([videomme("hangs", 0), *rows]))
 
 
 def videomme(video: int | str, question: int) -> dict[str, object]:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -103,11 +103,10 @@ def environment() -> dict[str, str]:
     return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
-def start(*words: str, prefix: Sequence[str] = (), **options: Any) -> subprocess.Popen[str]:
-    """The command in a process of its own, whose output comes by pipes; `prefix` are the words before it."""
-    command: Sequence[str] = [*prefix, sys.executable, "-m", "easyvideor1", *words]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment()} | options
-    return subprocess.Popen(command, **pipes)
+def start(*words: str) -> subprocess.Popen[str]:
+    """The command in a process of its own, whose output comes by pipes."""
+    command = [sys.executable, "-m", "easyvideor1", *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
 
 
 def numbers(out: Path) -> list[dict[str, Any]]:

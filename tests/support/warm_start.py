@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,12 @@ class WarmProcess:
 def warm_command(*words: str, env: Mapping[str, str]) -> WarmProcess:
     """The command line in a process of its own."""
     return WarmProcess(main, list(words), env=env)
+
+
+def with_small_files(num_bytes: int, words: Sequence[str]) -> int:
+    """The command line in a process that may write no file of more bytes, as a quota would have it."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, num_bytes))
+    return main(words)
 
 
 def _become(function: Callable[..., Any], args: tuple[Any, ...], env: dict[str, str], files: tuple[str, str]) -> None:

@@ -25,7 +25,7 @@ def kind_for(temperature: float) -> Kind:
 
 
 def is_filtered(sampling: Sampling) -> bool:
-    return sampling.top_p < 1.0 or sampling.top_k > 0
+    return sampling.top_p < 1.0 or sampling.top_k > 0 or sampling.is_penalized
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

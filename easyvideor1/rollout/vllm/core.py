@@ -259,6 +259,8 @@ def sampling_params(asked: Asked, *, seeded: bool) -> Any:
         temperature=sampling.temperature,
         top_p=sampling.top_p,
         top_k=sampling.top_k,
+        presence_penalty=sampling.presence_penalty,
+        repetition_penalty=sampling.repetition_penalty,
         max_tokens=asked.max_tokens,
         seed=asked.seed if seeded else None,
         logprobs=1,
