@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from easyvideor1.config_checks import check_frames, check_pixels, check_positive, check_range, check_text
+from easyvideor1.config_tree import build, to_tree
 from easyvideor1.errors import UsageError
 from easyvideor1.types import FrameSpec, Modality
 
@@ -38,6 +39,8 @@ class ModelConfig:
 
     path: str
     """Folder with the model, its tokenizer and chat template, in Transformers' format."""
+    chat_template: str | None = None
+    """File of a Jinja chat template that takes the place of the tokenizer's own; None: its own."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Number type of the model in sampling, forward and backward; the optimizer keeps float32 weights either way."""
     freeze_vision_tower: bool = False
@@ -61,6 +64,10 @@ class SourceConfig:
     """Folder that relative media paths start from; None: the folder of the data file."""
     name: str | None = None
     """Name in metrics; None: the file's name without its ending."""
+    video: Mapping[str, Any] = field(default_factory=dict)
+    """What of data.video is otherwise for its videos, e.g. {fps: 1, max_frames: 64}."""
+    image: Mapping[str, Any] = field(default_factory=dict)
+    """What of data.image is otherwise for its images, e.g. {max_pixels: 262144}."""
     weight: float | None = None
     """Share of the training samples that come from this file, relative to the other weights; None everywhere: every
     sample once per epoch."""
@@ -111,6 +118,12 @@ class DataConfig:
     """Budget of one video."""
     image: FrameSpec = field(default_factory=lambda: FrameSpec(max_pixels=1_048_576))
     """Budget of one image; only the pixel limits count."""
+    shuffle: bool = True
+    """Ask the samples of each epoch in a new order; False: in the order of their rows, such as a curriculum."""
+    problem_types: tuple[str, ...] | None = None
+    """Only rows of these problem types are used, in training and validation, e.g. for an ablation; None: all."""
+    system: str | None = None
+    """System message of rows that have none of their own; None: that of the chat template."""
     max_prompt_tokens: int = 16_384
     """Longest prompt; longer ones are bad samples, found from the plan before any decode."""
     workers: int = 4
@@ -135,8 +148,12 @@ class DataConfig:
     def __post_init__(self) -> None:
         check_range("data", self, low=1, names=("max_prompt_tokens", "workers"))
         check_range("data", self, low=0, names=("ahead_mb",))
+        if self.problem_types is not None and not self.problem_types:
+            raise UsageError("data.problem_types names no type, so no row would be used; leave it out for all")
         check_frames("data.video", self.video)
         check_pixels("data.image", self.image)
+        for source in (*self.train, *self.validation):
+            self._check_budgets(source)
         labels = [source.label for source in self.train]
         if twice := next((label for label in labels if labels.count(label) > 1), None):
             raise UsageError(f"data.train: two files are called '{twice}'; give one of them another `name`")
@@ -145,6 +162,19 @@ class DataConfig:
             raise UsageError(f"data.train: {missing} has no weight, but others have; give every file one, or none")
         if weighted := next((source.path for source in self.validation if source.weight is not None), None):
             raise UsageError(f"data.validation: {weighted} has a weight, but every question is asked; remove it")
+        self._check_ratios()
+
+    def _check_budgets(self, source: SourceConfig) -> None:
+        """Raise UsageError for a source whose own budgets are none."""
+        for kind, spec in (("video", self.video), ("image", self.image)):
+            where = f"data: {kind} of {source.path}"
+            own = build(FrameSpec, {**to_tree(spec), **getattr(source, kind)}, where=where)
+            if kind == "video":
+                check_frames(where, own)
+            else:
+                check_pixels(where, own)
+
+    def _check_ratios(self) -> None:
         for modality, ratio in (self.modality_ratios or {}).items():
             if modality not in get_args(Modality):
                 raise UsageError(
@@ -395,12 +425,27 @@ class OptimizerConfig:
     """Largest norm of the gradient; longer gradients are scaled down to it. .inf: never."""
     warmup_steps: int = 0
     """Steps over which the rate rises evenly to its full value, the first of them not at 0."""
+    warmup_frac: float = 0.0
+    """Instead of warmup_steps: their share of all steps, rounded down."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """How the rate goes on after the warm-up; linear and cosine fall to 0 at train.steps."""
+    """How the rate goes on after the warm-up; linear and cosine fall to min_learning_rate_frac at the last step."""
+    min_learning_rate_frac: float = 0.0
+    """Share of the learning rate that linear and cosine schedules end at."""
 
     def __post_init__(self) -> None:
         check_range("optimizer", self, low=0, names=("learning_rate", "weight_decay", "warmup_steps"))
+        check_range("optimizer", self, low=0, high=1, names=("warmup_frac", "min_learning_rate_frac"))
         check_positive("optimizer", self, "max_grad_norm")
+        if self.warmup_steps and self.warmup_frac:
+            raise UsageError(
+                f"optimizer.warmup_steps={self.warmup_steps} and optimizer.warmup_frac={self.warmup_frac:g} both say "
+                "how long the warm-up is; keep one"
+            )
+        if self.min_learning_rate_frac and self.schedule == "constant":
+            raise UsageError(
+                f"optimizer.min_learning_rate_frac={self.min_learning_rate_frac:g} has no effect on a constant rate; "
+                "set optimizer.schedule to linear or cosine, or remove it"
+            )
         if self.learning_rate == math.inf:
             raise UsageError("optimizer.learning_rate must be finite, got inf")
         if not all(0 <= beta < 1 for beta in self.betas):
@@ -430,10 +475,15 @@ class StopConfig:
 class TrainConfig:
     """The steps of a run."""
 
-    steps: int
-    """Steps of the whole run; each samples, scores and updates once."""
+    steps: int | None = None
+    """Steps of the whole run; each samples, scores and updates once. 0: only validate. None: see epochs."""
+    epochs: float | None = None
+    """Instead of steps: how often each training sample is asked; a run has epochs * samples / prompts_per_step whole
+    steps."""
     prompts_per_step: int = 32
     """Groups per step."""
+    passes: int = 1
+    """How often a step learns from its groups (PPO's epochs over a batch); old log-probs are those before the first."""
     async_level: Literal[0, 1] = 0
     """1: the rollouts of the next step are sampled while this one trains, by weights one update older, for which
     truncated importance sampling corrects (docs/vllm.md). 0: one after the other."""
@@ -466,13 +516,55 @@ class TrainConfig:
         check_range("train", self, low=0, names=("stall_limit_s",))
         check_range("train", self, low=0, names=("steps", "validate_every", "validation_samples", "checkpoint_every"))
         check_range(
-            "train", self, low=1, names=("prompts_per_step", "updates_per_step", "tokens_per_pack", "keep_checkpoints")
+            "train",
+            self,
+            low=1,
+            names=("prompts_per_step", "passes", "updates_per_step", "tokens_per_pack", "keep_checkpoints"),
         )
+        check_positive("train", self, "epochs")
+        if (self.steps is None) == (self.epochs is None):
+            raise UsageError(
+                f"train.steps={self.steps} and train.epochs={self.epochs}: give one of the two, the length of the run"
+            )
         if self.updates_per_step > self.prompts_per_step:
             raise UsageError(
                 f"train.updates_per_step={self.updates_per_step} is more than train.prompts_per_step="
                 f"{self.prompts_per_step}: each update needs a prompt of its own"
             )
+
+    @property
+    def num_steps(self) -> int:
+        """Steps of the run, which are known once its samples are (see `RunConfig.with_samples`)."""
+        assert self.steps is not None, "the steps of this run follow from its samples"
+        return self.steps
+
+    @property
+    def updates_in_all(self) -> int:
+        """Optimizer steps of one step."""
+        return self.updates_per_step * self.passes
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidationConfig:
+    """How validation questions are answered, beside the greedy response that the best checkpoint is chosen by."""
+
+    temperature: float = 1.0
+    """Of the sampled responses (train.validation_samples of them per question)."""
+    top_p: float = 1.0
+    """Sample among the likeliest tokens that together have this probability; 1: among all."""
+    top_k: int = 0
+    """Sample among the k likeliest tokens; 0: among all."""
+    max_response_tokens: int | None = None
+    """Longest response; None: rollout.max_response_tokens."""
+    before_training: bool = True
+    """Validate before the first step too."""
+
+    def __post_init__(self) -> None:
+        check_positive("validation", self, "temperature", "top_p", "max_response_tokens")
+        check_range("validation", self, low=0, high=1, names=("top_p",))
+        check_range("validation", self, low=0, names=("top_k",))
+        if self.temperature == math.inf:
+            raise UsageError("validation.temperature must be finite, got inf")
 
 
 TrackerName = Literal["tensorboard", "wandb", "trackio", "swanlab"]
@@ -523,6 +615,8 @@ class RunConfig:
     """AdamW and the learning rate."""
     train: TrainConfig
     """The steps of the run."""
+    validation: ValidationConfig = field(default_factory=ValidationConfig)
+    """How validation questions are answered."""
     trackers: tuple[TrackerName, ...] = ()
     """Where metrics go beside metrics.jsonl; each takes its server, key and mode from its own settings."""
     project: str = "easyvideor1"
@@ -540,6 +634,29 @@ class RunConfig:
                 f"train.async_level={self.train.async_level} with rollout.engine=vllm: vLLM in the process of the "
                 "trainer sleeps while the policy learns; use vllm_server, or hf (a copy of the model), or async_level=0"
             )
+        self._check_validation()
+
+    def _check_validation(self) -> None:
+        is_asked = self.train.validation_samples > 0
+        changed = self.validation.temperature != 1.0 or self.validation.top_p != 1.0 or self.validation.top_k != 0
+        if changed and not is_asked:
+            raise UsageError(
+                "validation.temperature, top_p and top_k are of sampled responses, and train.validation_samples=0 asks "
+                "for none: the greedy one samples nothing. Set train.validation_samples to 1 or more, or remove them"
+            )
+        if self.train.steps == 0 and self.data.validation and not self.validation.before_training:
+            raise UsageError(
+                "train.steps=0 only validates, and validation.before_training=false leaves that out; give steps, or "
+                "remove the latter"
+            )
+
+    def with_samples(self, num_samples: int) -> RunConfig:
+        """The same with the steps that its epochs over so many training samples have, at least one."""
+        train = self.train
+        if train.epochs is None:
+            return self
+        steps = max(1, math.floor(train.epochs * num_samples / train.prompts_per_step + 1e-9))
+        return replace(self, train=replace(train, steps=steps, epochs=None))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -557,6 +674,7 @@ class Settings:
     offline: OfflineConfig = field(default_factory=OfflineConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     train: TrainConfig | None = None
+    validation: ValidationConfig = field(default_factory=ValidationConfig)
     trackers: tuple[TrackerName, ...] = ()
     project: str = "easyvideor1"
     parallel: ParallelConfig = field(default_factory=ParallelConfig)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import glob
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from easyvideor1.config import RunConfig, Settings
+from easyvideor1.config import DataConfig, RunConfig, Settings, SourceConfig
 from easyvideor1.config_tree import apply_overrides, build, read_tree
 from easyvideor1.errors import UsageError
 
+DATA_FILE = re.compile(r"\.jsonl?(\.gz)?$")
 RECIPES = Path(__file__).parent / "recipes"
 """The recipes that ship with the package."""
 
@@ -26,6 +29,7 @@ def load_config(recipe: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """
     path = recipe_path(recipe)
     config = build(RunConfig, apply_overrides(read_tree(path), overrides), where=str(path))
+    config = replace(config, data=_with_files(config.data))
     if not config.data.train:
         raise UsageError(f"{path}: data.train names no file; give at least one, e.g. data.train='[{{path: a.jsonl}}]'")
     return replace(config, reward=config.reward.found_from(path.parent))
@@ -41,7 +45,36 @@ def load_settings(recipe: str | Path | None, overrides: Sequence[str] = ()) -> S
         return build(Settings, apply_overrides({}, overrides), where="settings")
     path = recipe_path(recipe)
     settings = build(Settings, apply_overrides(read_tree(path), overrides), where=str(path))
-    return replace(settings, reward=settings.reward.found_from(path.parent))
+    return replace(settings, data=_with_files(settings.data), reward=settings.reward.found_from(path.parent))
+
+
+def _with_files(data: DataConfig) -> DataConfig:
+    """The same with a source for each file that a folder or a pattern names."""
+    train, validation = (tuple(file for source in part for file in data_files(source))
+                         for part in (data.train, data.validation))  # fmt: skip
+    return replace(data, train=train, validation=validation)
+
+
+def data_files(source: SourceConfig) -> list[SourceConfig]:
+    """The data files that a source names: itself, those in a folder, those of a split of it (FOLDER@train: whose names
+    begin with it), or those that a pattern matches, by name.
+
+    Raises:
+        UsageError: a folder, split or pattern without a data file.
+    """
+    path, _, split = source.path.partition("@") if not Path(source.path).exists() else (source.path, "", "")
+    if Path(path).is_dir():
+        found = [file for file in sorted(Path(path).iterdir()) if file.name.startswith(split)]
+    elif glob.has_magic(path) and not Path(path).exists():
+        found = [Path(name) for name in sorted(glob.glob(path, recursive=True))]
+    else:
+        return [source]
+    files = [file for file in found if file.is_file() and DATA_FILE.search(file.name)]
+    if not files:
+        raise UsageError(f"data: no file of rows (.jsonl, .json, gzipped or not) is named by '{source.path}'")
+    if source.name is None or len(files) == 1:
+        return [replace(source, path=str(file)) for file in files]
+    return [replace(source, path=str(file), name=f"{source.name}/{file.stem}") for file in files]
 
 
 def recipe_path(recipe: str | Path) -> Path:

@@ -39,6 +39,8 @@ class Media:
     or frame list, which carry no times of their own: the rate at which its frames were taken."""
     times_s: tuple[float, ...] | None = None
     """Times of a frame folder or frame list; instead of `fps`."""
+    budget: tuple[tuple[str, Any], ...] = ()
+    """What of the FrameSpec is otherwise for this medium, by name."""
 
     @property
     def name(self) -> str:

@@ -70,7 +70,7 @@ class SleepingEngine:
 
     def __init__(self, *, token_s: float) -> None:
         self._token_s = token_s
-        self.banned_hits = 0
+        self.banned_hits, self.needs_still_actor = 0, False
 
     def awake(self) -> Any:
         return nullcontext()

@@ -1,16 +1,20 @@
-"""Is a run that is killed again and again the run that was never killed? `python -m perf.kills`
+"""Is a run that is killed again and again the run that was never killed? `python -m perf.kills --processes 1 2`
 
 The real command trains an untrained tiny model on made-up clips, pictures and texts, once to its end and once killed
-outright (SIGKILL) at random moments: while it starts, samples, updates, validates or writes checkpoints. Then both must
-have the same metrics, validation answers and weights, bit for bit. The last line is JSON:
-    kills, by_phase            how often it was killed, and how often before the first new step of a process
-    equal                      metrics, validation and weights are the same
+outright (SIGKILL) at random moments: while it starts, samples, updates, validates or writes checkpoints. Every restart
+has one of the given numbers of processes, by chance; of several, one or all are killed together with torchrun, or one
+alone, which torchrun must notice. With one number of processes both runs must have the same metrics, validation answers
+and weights, bit for bit; with several, the same steps, each with the same samples. The last line is JSON:
+    kills, by_phase            how often it was killed, and how often before the first new step of a start
+    by_way                     how often with how many processes, and which of them were killed
+    equal                      see above
     damaged                    checkpoints that a restart found damaged (0: a kill leaves none)
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -19,8 +23,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -64,7 +69,13 @@ def command(folder: Path, name: str, steps: int) -> list[str]:
         "train": {"steps": steps, "prompts_per_step": 2, "validate_every": 3, "stop": {"zero_reward_steps": 0}},
     }
     (folder / f"{name}.yaml").write_text(yaml.safe_dump(tree))
-    return [sys.executable, "-m", "easyvideor1", "train", str(folder / f"{name}.yaml")]
+    return ["-m", "easyvideor1", "train", str(folder / f"{name}.yaml")]
+
+
+def started(words: list[str], processes: int) -> list[str]:
+    """The command for a number of processes."""
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    return [sys.executable, *(launcher if processes > 1 else []), *words]
 
 
 def newest(out: Path) -> int:
@@ -73,26 +84,53 @@ def newest(out: Path) -> int:
     return max(steps, default=-1)
 
 
-def kill_once(words: list[str], out: Path, rng: random.Random, log: Path) -> str:
-    """Start the run and kill it at a random moment; "early", "late", or "done" where it ended before."""
-    before, started = newest(out), time.monotonic()
+@dataclass(frozen=True, kw_only=True)
+class Kill:
+    """How a run was killed."""
+
+    phase: Literal["early", "late"]
+    """Before the first new step of the start, or after it."""
+    processes: int
+    victims: Literal["all", "one"]
+
+
+def kill_once(words: list[str], out: Path, rng: random.Random, log: Path, *, processes: int) -> Kill | None:
+    """Start the run and kill it at a random moment; None where it ended before."""
+    before, since = newest(out), time.monotonic()
     is_early = rng.random() < 0.25
     wait_s = rng.uniform(0.0, 4.0) if is_early else rng.expovariate(1 / 0.2)
+    victims: Literal["all", "one"] = "one" if processes > 1 and rng.random() < 0.5 else "all"
     with (
         log.open("a") as file,
-        subprocess.Popen(words, stdout=file, stderr=file, start_new_session=True, env=environment()) as process,
+        subprocess.Popen(
+            started(words, processes), stdout=file, stderr=file, start_new_session=True, env=environment()
+        ) as process,
     ):
         while not is_early and newest(out) <= before and process.poll() is None:
-            if time.monotonic() - started > LIMIT_S:
+            if time.monotonic() - since > LIMIT_S:
                 raise TimeoutError(f"no step in {LIMIT_S:g} s; see {log}")
             time.sleep(0.005)
         time.sleep(wait_s)
         if process.poll() is not None:
             if process.returncode:
                 raise RuntimeError(f"the run ended with exit code {process.returncode}; see {log}")
-            return "done"
-        process.send_signal(signal.SIGKILL)
-    return "early" if newest(out) <= before else "late"
+            return None
+        ranks = children(process.pid) if processes > 1 else []
+        if victims == "one" and ranks:
+            os.kill(rng.choice(ranks), signal.SIGKILL)
+            if process.wait(LIMIT_S) == 0:
+                raise RuntimeError(f"torchrun calls a run well in which a process was killed; see {log}")
+        else:
+            victims = "all"
+            for pid in (process.pid, *ranks):  # torchrun first: it would end the others in an orderly way
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+    return Kill(phase="early" if newest(out) <= before else "late", processes=processes, victims=victims)
+
+
+def children(pid: int) -> list[int]:
+    """Processes that a process started (Linux only)."""
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def environment() -> dict[str, str]:
@@ -101,38 +139,56 @@ def environment() -> dict[str, str]:
 
 def told(out: Path, step: int) -> tuple[Any, ...]:
     """All that two equal runs agree on."""
-    weights = (out / "checkpoints" / f"step-{step:06d}" / "model" / "model.safetensors").read_bytes()
-    moments = (out / "checkpoints" / f"step-{step:06d}" / "optimizer" / "part-00000.safetensors").read_bytes()
-    return comparable(read_metrics(out / "metrics.jsonl")), read_validation(out / "validation.jsonl"), weights, moments
+    checkpoint = out / "checkpoints" / f"step-{step:06d}"
+    files = [path.read_bytes() for place in ("model", "optimizer") for path in sorted((checkpoint / place).iterdir())]
+    return comparable(read_metrics(out / "metrics.jsonl")), read_validation(out / "validation.jsonl"), files
+
+
+def told_of_data(out: Path, step: int) -> tuple[Any, ...]:
+    """What runs with other numbers of processes agree on: the steps, the samples of each, and the last checkpoint."""
+    steps = [record["step"] for record in read_metrics(out / "metrics.jsonl") if "loss/total" in record]
+    rollouts = [json.loads(line) for line in (out / "rollouts" / "rollouts.jsonl").read_text().splitlines()]
+    answers = [(answer["step"], answer["id"], answer["kind"]) for answer in read_validation(out / "validation.jsonl")]
+    return steps, [(item["step"], item["id"]) for item in rollouts], answers, newest(out) == step
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20, help="at least so many")
     parser.add_argument("--steps", type=int, default=80)
+    parser.add_argument(
+        "--processes", type=int, nargs="+", default=[1], help="numbers of them, one by chance per start"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     args = parser.parse_args()
     rng = random.Random(args.seed)
+    agreed = told if len(args.processes) == 1 else told_of_data
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_inputs(folder)
-        subprocess.run(command(folder, "whole", args.steps), check=True, env=environment(), stdout=subprocess.DEVNULL)
-        words, out = command(folder, "killed", args.steps), folder / "killed"
-        phases: list[str] = []
-        while len(phases) < args.kills:
-            phase = kill_once(words, out, rng, folder / "log.txt")
-            if phase == "done":
-                print(f"the run is done after {len(phases)} kills; give it more --steps", file=sys.stderr)
-                break
-            phases.append(phase)
-            print(f"kill {len(phases)} {phase}, at step {newest(out)}", file=sys.stderr)
-        subprocess.run(words, check=True, env=environment(), stdout=subprocess.DEVNULL)
+        log = folder / "log.txt"
+        with log.open("w") as file:
+            whole = started(command(folder, "whole", args.steps), args.processes[0])
+            subprocess.run(whole, check=True, env=environment(), stdout=file, stderr=file)
+            words, out = command(folder, "killed", args.steps), folder / "killed"
+            kills: list[Kill] = []
+            while len(kills) < args.kills:
+                kill = kill_once(words, out, rng, log, processes=rng.choice(args.processes))
+                if kill is None:
+                    print(f"the run is done after {len(kills)} kills; give it more --steps", file=sys.stderr)
+                    break
+                kills.append(kill)
+                print(f"kill {len(kills)} {kill}, at step {newest(out)}", file=sys.stderr)
+            last = started(words, args.processes[0])
+            subprocess.run(last, check=True, env=environment(), stdout=file, stderr=file)
+        ways = [f"{kill.processes}, {kill.victims}" for kill in kills]
         result = {
-            "kills": len(phases),
-            "by_phase": {phase: phases.count(phase) for phase in ("early", "late")},
+            "kills": len(kills),
+            "by_phase": {phase: sum(kill.phase == phase for kill in kills) for phase in ("early", "late")},
+            "by_way": {way: ways.count(way) for way in sorted(set(ways))},
             "steps": args.steps,
-            "equal": told(out, args.steps) == told(folder / "whole", args.steps),
-            "damaged": (out / "log.txt").read_text().count("is damaged and not used"),
+            "equal": agreed(out, args.steps) == agreed(folder / "whole", args.steps),
+            "damaged": log.read_text().count("is damaged and not used"),
         }
     print(json.dumps(result))
     sys.exit(not (result["equal"] and result["kills"] >= args.kills))

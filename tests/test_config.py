@@ -139,8 +139,8 @@ def test_settings_need_no_recipe_and_no_model():
 
 
 def test_a_missing_key_is_named():
-    with pytest.raises(UsageError, match=r"missing key 'train\.steps'"):
-        build(RunConfig, apply_overrides(TREE, ["train={}"]), where="x.yaml")
+    with pytest.raises(UsageError, match=r"missing key 'model\.path'"):
+        build(RunConfig, apply_overrides(TREE, ["model={}"]), where="x.yaml")
 
 
 def test_numbers_written_without_a_dot_are_floats(tmp_path):

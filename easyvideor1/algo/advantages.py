@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 STD_EPSILON = 1e-4
+EMA_EPSILON = 1e-6
 
 
 def grpo(rewards_G: Sequence[float]) -> list[float]:
@@ -23,6 +24,28 @@ def grpo(rewards_G: Sequence[float]) -> list[float]:
     [0.866, -0.866, -0.866, 0.866]
     """
     return _standardized(rewards_G)
+
+
+def ema_grpo(rewards_G: Sequence[float], *, task_std: float, guard: float | None = 5.0) -> list[float]:
+    """[G] rewards centered and divided by the deviation of their task over time: EMA-GRPO of OneThinker
+    (arXiv:2512.03043).
+
+    Args:
+        task_std: see `carried.Carried.std_of`; this step's rewards count in it.
+        guard: where an advantage would be beyond it, the group's own deviation divides instead (population's, as in its
+            authors' code); None: never.
+
+    >>> ema_grpo([1.0, 0.0], task_std=0.25), [round(value, 3) for value in ema_grpo([1.0, 0.0], task_std=0.05)]
+    ([2.0, -2.0], [1.0, -1.0])
+    """
+    values = centered(rewards_G)
+    scaled = [value / (task_std + EMA_EPSILON) for value in values]
+    if guard is None or max(map(abs, scaled), default=0.0) <= guard:
+        return scaled
+    scored = _scored(rewards_G)
+    mean = math.fsum(scored) / len(scored)
+    own_std = math.sqrt(math.fsum((reward - mean) ** 2 for reward in scored) / len(scored))
+    return [value / (own_std + EMA_EPSILON) for value in values]
 
 
 def centered(rewards_G: Sequence[float]) -> list[float]:

@@ -20,6 +20,7 @@ from easyvideor1.errors import UsageError
 
 AdvantageKind = Literal[
     "grpo",
+    "ema_grpo",
     "centered",
     "rloo",
     "reinforce_plus_plus",
@@ -32,12 +33,15 @@ AdvantageKind = Literal[
 LossKind = Literal["clip", "cispo", "shaped", "cross_entropy"]
 RatioKind = Literal["token", "sequence", "sequence_token", "trajectory"]
 AverageKind = Literal["token", "sequence", "fixed"]
-KLKind = Literal["k1", "k2", "k3"]
+KLKind = Literal["k1", "k2", "k3", "abs"]
 OfflineOldKind = Literal["current", "stored", "one"]
 
 NOT_OPTIONS = ("name", "paper")
-NOT_NEGATIVE = ("clip_low", "clip_high", "policy_weight", "offline_weight", "kl_coef", "entropy_coef", "refill_rounds")
-POSITIVE = ("shaping_gamma", "fixed_length", "pass_k", "pass_threshold")
+NOT_NEGATIVE = (
+    "clip_low", "clip_high", "policy_weight", "offline_weight", "kl_coef", "entropy_coef", "refill_rounds",
+    "temporal_bonus", "length_bonus", "length_low",
+)  # fmt: skip
+POSITIVE = ("shaping_gamma", "fixed_length", "pass_k", "pass_threshold", "kl_target", "kl_horizon", "ema_guard")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,12 +82,24 @@ class Algorithm:
     """Responses cut by the token limit get loss weight 0 (they still count in their group's mean)."""
     drop_equal_groups: bool = False
     """DAPO's dynamic sampling: groups whose rewards are all equal are dropped and refilled from further prompts."""
+    filter_part: str | None = None
+    """Part of the score, or "overall", by whose mean in a group it is kept: groups outside filter_low < mean <
+    filter_high are dropped and refilled. None: no such filter."""
+    filter_low: float = 0.01
+    """Groups with a mean of filter_part at or below it are dropped."""
+    filter_high: float = 0.99
+    """Groups with a mean of filter_part at or above it are dropped."""
     refill_rounds: int = 4
     """Most rounds of further prompts for one step; after them the step goes on with fewer groups."""
     kl_coef: float = 0.0
     """Weight of the KL divergence from the reference model; 0: no reference model is needed."""
     kl_kind: KLKind = "k3"
     """Estimator (see algo.kl). In the loss, the expected gradient of k1 is zero: use k2 or k3 there."""
+    kl_target: float | None = None
+    """Adaptive KL (arXiv:1909.08593): kl_coef is where the coefficient starts, and it moves so that the KL of a token
+    comes to this many nats. None: it stays."""
+    kl_horizon: float = 10_000.0
+    """Rollouts over which an adaptive coefficient moves by a fifth."""
     kl_in: Literal["loss", "reward"] = "loss"
     """Add the KL to the loss of each token, or subtract a response's sum from its reward."""
     entropy_coef: float = 0.0
@@ -93,7 +109,21 @@ class Algorithm:
     pass_k: int = 4
     """k of the pass@k advantage."""
     pass_threshold: float = 0.5
-    """Accuracy from which a response counts as passed, for the pass@k advantage."""
+    """Accuracy from which a response counts as passed or right, for the pass@k advantage and the bonuses."""
+    ema_decay: float = 0.99
+    """How much of a task's moving averages stays at each step, for the ema_grpo advantage."""
+    ema_guard: float | None = 5.0
+    """A group of which an ema_grpo advantage would be beyond it, above or below 0, takes its own deviation instead;
+    None: never."""
+    temporal_bonus: float = 0.0
+    """Reward of right answers in groups that are not worse than responses to the same question with its frames
+    shuffled, of which half as many are sampled (see algo.bonuses); 0: nothing is shuffled."""
+    length_bonus: float = 0.0
+    """Reward of right answers of length_low to length_high tokens."""
+    length_low: int = 320
+    """Shortest response that gets the length bonus, in tokens."""
+    length_high: int = 512
+    """Longest response that gets the length bonus, in tokens."""
 
     def __post_init__(self) -> None:
         self._check_numbers()
@@ -119,6 +149,16 @@ class Algorithm:
                 f"algorithm.options.sampler_cap must be at least 1 (2 is usual), got {self.sampler_cap}; below 1 it "
                 "would weaken tokens on which the engine and the trainer agree"
             )
+        self._check_bounds()
+
+    def _check_bounds(self) -> None:
+        if not 0 <= self.ema_decay < 1:
+            raise UsageError(f"algorithm.options.ema_decay must be at least 0 and below 1, got {self.ema_decay}")
+        for low, high in (("length_low", "length_high"), ("filter_low", "filter_high")):
+            if getattr(self, low) >= getattr(self, high):
+                raise UsageError(
+                    f"algorithm.options.{low}={getattr(self, low)} must be below {high}={getattr(self, high)}"
+                )
         if self.pass_threshold > 1:
             raise UsageError(
                 f"algorithm.options.pass_threshold must be at most 1, got {self.pass_threshold}: accuracy is never more"
@@ -139,6 +179,13 @@ class Algorithm:
             raise UsageError(
                 f"algorithm.options.drop_equal_groups: with advantage '{self.advantage}' a group learns even where its "
                 "rewards are all equal; set it to false"
+            )
+        if self.filter_part is not None and not self.policy_weight:
+            raise UsageError("algorithm.options.filter_part: with policy_weight 0 nothing is sampled to filter by")
+        if (self.temporal_bonus or self.length_bonus) and self.advantage in ("gdpo", "pass_at_k", "one", "remax"):
+            raise UsageError(
+                f"algorithm.options.advantage: '{self.advantage}' does not compare whole rewards of sampled responses, "
+                "so temporal_bonus and length_bonus would have no effect; choose another, or set them to 0"
             )
         if not (self.policy_weight or self.offline_weight):
             raise UsageError("algorithm.options: policy_weight and offline_weight are both 0, so nothing trains")
@@ -164,13 +211,13 @@ class Algorithm:
         return self.advantage == "remax"
 
     @property
-    def needs_reference(self) -> bool:
-        return self.kl_coef > 0
+    def drops_groups(self) -> bool:
+        """Whether groups are left out and refilled for what their rewards are."""
+        return self.drop_equal_groups or self.filter_part is not None
 
     @property
-    def needs_entropy(self) -> bool:
-        """Whether the loss needs entropies that gradients flow through."""
-        return self.entropy_coef > 0
+    def needs_reference(self) -> bool:
+        return self.kl_coef > 0
 
     @property
     def needs_offline(self) -> bool:
@@ -194,6 +241,10 @@ class Algorithm:
 _ALGORITHMS = (
     # The paper adds a k3 KL of 0.04 to the loss.
     Algorithm(name="grpo", paper="arXiv:2402.03300", average="sequence"),
+    # As its authors' code (OneThinker): deviation by task over time, and a group's own beyond +-5.
+    Algorithm(name="ema_grpo", paper="arXiv:2512.03043", advantage="ema_grpo"),
+    # T-GRPO of Video-R1; its length reward is length_bonus, 0.2 there.
+    Algorithm(name="t_grpo", paper="arXiv:2503.21776", average="sequence", temporal_bonus=0.3),
     # The paper's average is over the tokens of a group; this one is over the batch, as its authors' own code does.
     # Its soft punishment of long responses is a reward part: reward.overlong_buffer_tokens.
     Algorithm(name="dapo", paper="arXiv:2503.14476", clip_high=0.28, drop_equal_groups=True),
@@ -249,11 +300,22 @@ USED: Mapping[str, tuple[Callable[[Algorithm], bool], str]] = {
     "dual_clip": (lambda it: it.dual_clip is None or "clip" in it.losses, "it needs a loss of clip"),
     "shaping_gamma": (lambda it: "shaped" in it.losses, "set offline_loss to shaped"),
     "fixed_length": (lambda it: it.fixed_length is None or it.average == "fixed", "set average to fixed"),
-    "refill_rounds": (lambda it: it.drop_equal_groups, "set drop_equal_groups to true"),
+    "refill_rounds": (lambda it: it.drops_groups, "set drop_equal_groups to true, or filter_part"),
+    "filter_low": (lambda it: it.filter_part is not None, "set filter_part"),
+    "filter_high": (lambda it: it.filter_part is not None, "set filter_part"),
+    "kl_target": (lambda it: it.needs_reference, "set kl_coef above 0"),
+    "kl_horizon": (lambda it: it.kl_target is not None, "set kl_target"),
+    "ema_decay": (lambda it: it.advantage == "ema_grpo", "set advantage to ema_grpo"),
+    "ema_guard": (lambda it: it.advantage == "ema_grpo", "set advantage to ema_grpo"),
+    "length_low": (lambda it: it.length_bonus > 0, "set length_bonus above 0"),
+    "length_high": (lambda it: it.length_bonus > 0, "set length_bonus above 0"),
     "kl_kind": (lambda it: it.needs_reference, "set kl_coef above 0"),
     "kl_in": (lambda it: it.needs_reference, "set kl_coef above 0"),
     "pass_k": (lambda it: it.advantage == "pass_at_k", "set advantage to pass_at_k"),
-    "pass_threshold": (lambda it: it.advantage == "pass_at_k", "set advantage to pass_at_k"),
+    "pass_threshold": (
+        lambda it: it.advantage == "pass_at_k" or it.temporal_bonus > 0 or it.length_bonus > 0,
+        "set advantage to pass_at_k, or a bonus",
+    ),
 }
 """Option -> whether a algorithm makes use of it, and what would make it do so."""
 

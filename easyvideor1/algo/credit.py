@@ -8,12 +8,14 @@ from dataclasses import replace
 
 from easyvideor1.algo import advantages
 from easyvideor1.algo.algorithms import Algorithm
+from easyvideor1.algo.carried import Carried
 from easyvideor1.errors import RunError
 from easyvideor1.types import Group, Rollout, Score, StopReason
 
 Gather = Callable[[list[float]], list[float]]
 """Local values -> the values of all ranks, in rank order. One process: the identity."""
 
+NOTHING = Carried()
 OVER_BATCH = ("reinforce_plus_plus", "reinforce_plus_plus_baseline", "gdpo")
 """Advantages that are standardized over the batch after the group's own step."""
 
@@ -25,6 +27,7 @@ def with_credit(
     part_weights: Mapping[str, float] | None = None,
     greedy_scores: Sequence[Score] | None = None,
     kl: Sequence[Sequence[float]] | None = None,
+    carried: Carried = NOTHING,
     gather: Gather = lambda values: values,
 ) -> list[Group]:
     """The groups with `advantages` and `weights` filled in.
@@ -35,6 +38,7 @@ def with_credit(
         part_weights: reward part -> weight, for GDPO.
         greedy_scores: per group, the score of its greedy response, for ReMax.
         kl: per group and rollout, the KL from the reference in nats summed over the response, for `kl_in: reward`.
+        carried: what the algorithm remembers of the steps before; the rewards of these groups are added here.
         gather: collects values of all ranks, for advantages that look at the whole batch.
 
     Raises:
@@ -45,6 +49,8 @@ def with_credit(
         raise ValueError(f"algorithm '{algorithm.name}' puts the KL into the reward: pass kl")
     if algorithm.advantage == "remax" and greedy_scores is None:
         raise ValueError(f"algorithm '{algorithm.name}' compares with greedy responses: pass greedy_scores")
+    if algorithm.advantage == "ema_grpo":
+        carried = carried.with_rewards(groups, decay=algorithm.ema_decay)
     values = []
     for index, group in enumerate(groups):
         if len(group.scores) != len(group.rollouts):
@@ -53,7 +59,9 @@ def with_credit(
             )
         greedy = math.nan if greedy_scores is None else greedy_scores[index].value
         kl_G = kl[index] if kl is not None and algorithm.kl_in == "reward" else [0.0] * len(group.rollouts)
-        values.append(_group_values(group, algorithm, part_weights=part_weights, greedy_reward=greedy, kl_G=kl_G))
+        values.append(
+            _group_values(group, algorithm, part_weights=part_weights, greedy_reward=greedy, kl_G=kl_G, carried=carried)
+        )
     if algorithm.advantage in OVER_BATCH:
         values = _over_batch(values, groups, algorithm, gather)
     return [
@@ -114,11 +122,16 @@ def _group_values(
     part_weights: Mapping[str, float] | None,
     greedy_reward: float,
     kl_G: Sequence[float],
+    carried: Carried,
 ) -> list[float]:
-    rewards_G = [score.value - algorithm.kl_coef * kl for score, kl in zip(group.scores, kl_G, strict=True)]
+    coef = carried.coef_of(algorithm)
+    rewards_G = [score.value - coef * kl for score, kl in zip(group.scores, kl_G, strict=True)]
     match algorithm.advantage:
         case "grpo":
             return advantages.grpo(rewards_G)
+        case "ema_grpo":
+            task_std = carried.std_of(group.prompt.sample)
+            return advantages.ema_grpo(rewards_G, task_std=task_std, guard=algorithm.ema_guard)
         case "centered" | "reinforce_plus_plus_baseline":
             return advantages.centered(rewards_G)
         case "rloo":

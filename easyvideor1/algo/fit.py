@@ -10,6 +10,7 @@ from easyvideor1.errors import UsageError
 
 COMPARE_IN_GROUP: tuple[AdvantageKind, ...] = (
     "grpo",
+    "ema_grpo",
     "centered",
     "rloo",
     "reinforce_plus_plus_baseline",
@@ -33,10 +34,11 @@ def fitting_algorithm(config: RunConfig) -> Algorithm:
     if config.train.async_level:
         made = _corrected(config, made)
     stop = config.train.stop
-    if stop.max_kl and not made.needs_reference and config.train.updates_per_step == 1:
+    if stop.max_kl and not made.needs_reference and config.train.updates_in_all == 1:
         raise UsageError(
             "train.stop.max_kl: nothing measures a KL in this run: with one update per step it is 0 by definition; set "
-            "algorithm.options.kl_coef above 0 (a reference model) or train.updates_per_step above 1, or remove it"
+            "algorithm.options.kl_coef above 0 (a reference model), or train.updates_per_step or train.passes above "
+            "1, or remove it"
         )
     return made
 
@@ -71,6 +73,13 @@ def _check_offline(config: RunConfig, made: Algorithm) -> None:
 
 def _check_group(config: RunConfig, made: Algorithm) -> None:
     n = config.rollout.n
+    if made.temporal_bonus and config.offline.enable and not made.needs_policy_rollouts:
+        raise UsageError("algorithm.options.temporal_bonus: nothing is sampled in this run; set it to 0")
+    if made.length_bonus and made.length_low > config.rollout.max_response_tokens:
+        raise UsageError(
+            f"algorithm.options.length_low={made.length_low} is above rollout.max_response_tokens="
+            f"{config.rollout.max_response_tokens}, so no response could get the bonus; lower it"
+        )
     if n < 2 and made.advantage in COMPARE_IN_GROUP:
         raise UsageError(
             f"rollout.n={n}: advantage '{made.advantage}' compares the rollouts of a prompt; use 2 or more (8 is usual)"

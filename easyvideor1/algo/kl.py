@@ -1,7 +1,7 @@
 """Estimators of the KL divergence of the policy from a reference, one value per sampled token.
 
 Source: J. Schulman, "Approximating KL divergence" (2020); with r = reference / policy probability of the token:
-k1 = -log r (unbiased, can be negative), k2 = (log r)^2 / 2 (its gradient is unbiased),
+k1 = -log r (unbiased, can be negative), abs = |log r|, k2 = (log r)^2 / 2 (its gradient is unbiased),
 k3 = r - 1 - log r (unbiased and never negative).
 """
 
@@ -35,12 +35,14 @@ def _beyond(values: torch.Tensor) -> torch.Tensor:
 
 
 def token_kl(
-    logprobs_N: torch.Tensor, ref_logprobs_N: torch.Tensor, *, kind: Literal["k1", "k2", "k3"]
+    logprobs_N: torch.Tensor, ref_logprobs_N: torch.Tensor, *, kind: Literal["k1", "k2", "k3", "abs"]
 ) -> torch.Tensor:
     """[N] estimates in nats, differentiable with respect to `logprobs_N`; k3 is finite however far they are apart."""
     log_r_N = ref_logprobs_N - logprobs_N
     if kind == "k1":
         return -log_r_N
+    if kind == "abs":
+        return log_r_N.abs()
     if kind == "k2":
         return log_r_N.square() / 2
     return bounded_expm1(log_r_N) - log_r_N
@@ -52,7 +54,7 @@ def sequence_kl(
     *,
     sequence_N: torch.Tensor,
     num_sequences: int,
-    kind: Literal["k1", "k2", "k3"],
+    kind: Literal["k1", "k2", "k3", "abs"],
 ) -> torch.Tensor:
     """[S] sums of the token estimates of each sequence: what a KL in the reward subtracts."""
     kl_N = token_kl(logprobs_N.detach(), ref_logprobs_N, kind=kind)

@@ -21,7 +21,8 @@ def add_benchmark(parser: argparse.ArgumentParser) -> None:
 def add_responses(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--responses", required=True, type=Path, metavar="R",
-        help="JSON Lines of {id, response}, a sample file of lmms-eval, or a prediction table of VLMEvalKit",
+        help="JSON Lines of {id, response}, a sample file of lmms-eval, a prediction table of VLMEvalKit, files as the "
+        "authors publish them, or a folder of any of these",
     )  # fmt: skip
 
 

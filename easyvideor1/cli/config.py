@@ -1,15 +1,18 @@
-"""`easyvideor1 config [SECTION]`: every key of a recipe with its type, default, unit and meaning."""
+"""`easyvideor1 config [SECTION]`: every key of a recipe with its type, default, unit and meaning; `--from` reads a
+recipe of EasyVideoR1 or EasyR1."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from easyvideor1.errors import UsageError
+from easyvideor1.runs.foreign_recipe import converted
 from easyvideor1.runs.reference import Section, markdown, sections
 
 EXAMPLES = ("easyvideor1 config optimizer",)
@@ -18,9 +21,21 @@ EXAMPLES = ("easyvideor1 config optimizer",)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("section", nargs="?", metavar="SECTION", help="only this section, e.g. data.video or optimizer")
     parser.add_argument("--markdown", action="store_true", help="print the page docs/configuration.md")
+    parser.add_argument(
+        "--from",
+        dest="theirs",
+        type=Path,
+        metavar="FILE",
+        help="write the recipe that a YAML of EasyVideoR1 or EasyR1 means",
+    )
+    parser.add_argument("--out", type=Path, metavar="RECIPE", help="with --from: the file to write (default: print it)")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.theirs is not None:
+        return _convert(args.theirs, args.out)
+    if args.out is not None:
+        raise UsageError("--out is the file that --from writes; give both")
     if args.markdown:
         print(markdown(), end="")
         return 0
@@ -31,6 +46,18 @@ def run(args: argparse.Namespace) -> int:
         for key in section.keys:
             table.add_row(*map(escape, (key.name, key.type, key.default, key.unit, key.meaning)))
         console.print(table)
+    return 0
+
+
+def _convert(theirs: Path, out: Path | None) -> int:
+    text = converted(theirs).text(str(theirs))
+    if out is None:
+        print(text, end="")
+        return 0
+    if out.exists():
+        raise UsageError(f"--out {out}: the file exists; name another one, or remove it")
+    out.write_text(text, encoding="utf-8")
+    print("\n".join(line for line in text.splitlines() if line.startswith("#")))
     return 0
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from easyvideor1.config import Settings, SourceConfig
 from easyvideor1.errors import UsageError
 from easyvideor1.jobs.worker import usable_cores
-from easyvideor1.recipe import load_settings
+from easyvideor1.recipe import data_files, load_settings
 
 SECTIONS = {item.name for item in dataclasses.fields(Settings)}
 
@@ -58,7 +58,8 @@ def data_sources(args: argparse.Namespace, settings: Settings, *, training_only:
     """
     files = [word for word in args.words if not is_setting(word)]
     if files:
-        return [SourceConfig(path=path, media_root=args.media_root) for path in files]
+        named = [SourceConfig(path=path, media_root=args.media_root) for path in files]
+        return [file for source in named for file in data_files(source)]
     sources = [*settings.data.train, *(() if training_only else settings.data.validation)]
     if not sources:
         raise UsageError("name at least one data file, or a --recipe that does")

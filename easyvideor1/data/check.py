@@ -92,12 +92,15 @@ class CheckedData:
 
     files: list[CheckedFile]
     seen: dict[Media, Seen | DataError]
+    problem_types: frozenset[str] | None = None
+    """The types whose rows are used; None: all."""
 
     def bad_rows(self) -> Iterator[tuple[CheckedFile, int]]:
         """The rows that cannot be used, in order."""
         for file in self.files:
             for place in sorted({*file.columns.faults, *file.bad_media, *file.lengths.too_long}):
-                yield file, place
+                if self._is_chosen(file, place):
+                    yield file, place
 
     def errors(self) -> Iterator[DataError]:
         """What is wrong with each row that cannot be used, in order."""
@@ -114,8 +117,13 @@ class CheckedData:
             (number, place)
             for number, file in enumerate(self.files)
             for place in range(len(file.rows))
-            if (id(file), place) not in bad
+            if (id(file), place) not in bad and self._is_chosen(file, place)
         ]
+
+    def _is_chosen(self, file: CheckedFile, place: int) -> bool:
+        """Whether rows of its type are used; a row that could not be read has none, and is told of."""
+        kind = file.columns.problem_types[place]
+        return self.problem_types is None or not kind or kind in self.problem_types
 
     def samples(self) -> Samples:
         """The samples that can be used, each parsed when it is asked for."""

@@ -87,8 +87,14 @@ class Encoder:
         self._positions_per_s = (config.get("vision_config") or {}).get("tokens_per_second", POSITIONS_PER_S)
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path, *, system: str | None = None) -> Encoder:
+    def from_pretrained(
+        cls, folder: str | Path, *, system: str | None = None, chat_template: str | Path | None = None
+    ) -> Encoder:
         """Read config.json, the tokenizer and its chat template from a model folder; nothing is downloaded.
+
+        Args:
+            system: message of samples without one of their own; None: that of the chat template.
+            chat_template: file of one that takes the place of the tokenizer's own.
 
         Raises:
             UsageError: a file is missing or does not fit, see `__init__`.
@@ -106,6 +112,8 @@ class Encoder:
             ) from error
         if not tokenizer.chat_template and (folder / "chat_template.json").exists():
             tokenizer.chat_template = _read_json(folder / "chat_template.json")["chat_template"]
+        if chat_template is not None:
+            tokenizer.chat_template = _read_text(Path(chat_template))
         generation = folder / "generation_config.json"
         stop_ids = _read_json(generation).get("eos_token_id") if generation.exists() else None
         stop_ids = [] if stop_ids is None else [stop_ids] if isinstance(stop_ids, int) else stop_ids
@@ -423,6 +431,13 @@ def _preprocessor(folder: Path) -> dict[str, Any] | None:
     if (folder / "processor_config.json").exists():
         return _read_json(folder / "processor_config.json").get("image_processor")
     return None
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"model.chat_template={path}: cannot be read: {error}") from None
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -174,7 +174,7 @@ def _from_tree(tree: Mapping[str, Any]) -> Remembered:
 
 
 def _media(values: Sequence[Any]) -> Media:
-    kind, path, data, start_s, end_s, fps, times_s = values
+    kind, path, data, start_s, end_s, fps, times_s, budget = values
     return Media(
         kind=kind,
         path=tuple(path) if isinstance(path, list) else path,
@@ -183,6 +183,7 @@ def _media(values: Sequence[Any]) -> Media:
         end_s=end_s,
         fps=fps,
         times_s=None if times_s is None else tuple(times_s),
+        budget=tuple((name, value) for name, value in budget),
     )
 
 

@@ -58,11 +58,14 @@ def strata(samples: Sequence[Sample], config: DataConfig) -> list[Stratum]:
     return [Stratum(indices=np.array(indices), share=fitted[key]) for key, indices in members.items()]
 
 
-def order(strata: Sequence[Stratum], *, seed: int, start: int) -> Iterator[int]:
+def order(strata: Sequence[Stratum], *, seed: int, start: int, shuffle: bool = True) -> Iterator[int]:
     """Indices of samples from place `start` on, without end.
 
     The order is a pure function of (seed, place), so a resumed run needs the place only. Within a stratum no sample
     comes twice before all have come; a single stratum gives exactly one visit per sample and epoch.
+
+    Args:
+        shuffle: False: the samples of a stratum come in the order of their indices, every epoch.
 
     >>> from itertools import islice
     >>> plain = [Stratum(indices=np.arange(4), share=1.0)]
@@ -72,7 +75,9 @@ def order(strata: Sequence[Stratum], *, seed: int, start: int) -> Iterator[int]:
     """
     length = max(MIN_ROUND, sum(len(stratum.indices) for stratum in strata))
     counts = apportion([stratum.share for stratum in strata], length)
-    visits = [_Visits(stratum.indices, seed=seed, number=number) for number, stratum in enumerate(strata)]
+    visits = [
+        _Visits(stratum.indices, seed=seed, number=number, shuffle=shuffle) for number, stratum in enumerate(strata)
+    ]
     place = start
     while True:
         number_of_round, offset = divmod(place, length)
@@ -105,13 +110,13 @@ def apportion(shares: Sequence[float], total: int) -> list[int]:
 class _Visits:
     """The samples of one stratum, visit after visit."""
 
-    def __init__(self, indices: np.ndarray, *, seed: int, number: int) -> None:
-        self._indices, self._seed, self._number = indices, seed, number
+    def __init__(self, indices: np.ndarray, *, seed: int, number: int, shuffle: bool) -> None:
+        self._indices, self._seed, self._number, self._shuffle = indices, seed, number, shuffle
         self._epoch, self._permuted = -1, indices
 
     def at(self, visit: int) -> int:
         epoch, offset = divmod(visit, len(self._indices))
-        if epoch != self._epoch:
+        if epoch != self._epoch and self._shuffle:
             self._permuted = np.random.default_rng([self._seed, epoch, self._number]).permutation(self._indices)
             self._epoch = epoch
         return int(self._permuted[offset])

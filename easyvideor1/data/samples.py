@@ -100,16 +100,19 @@ def read_row(row: Row, source: SourceConfig) -> Sample:
     Raises:
         DataError: see `parse_row`.
     """
-    root, label = _root_and_label(source)
-    return parse_row(row.fields, where=row.where, media_root=root, source=label)
+    root = _root(source.path, source.media_root)
+    sample = parse_row(row.fields, where=row.where, media_root=root, source=source.label)
+    if not (source.video or source.image):
+        return sample
+    budgets = {"video": tuple(sorted(source.video.items())), "image": tuple(sorted(source.image.items()))}
+    media = tuple(dataclasses.replace(medium, budget=budgets[medium.kind]) for medium in sample.media)
+    return dataclasses.replace(sample, media=media)
 
 
 @functools.lru_cache(maxsize=64)
-def _root_and_label(source: SourceConfig) -> tuple[Path, str]:
-    """The folder that relative media paths start from, and the name of the source in metrics; fast for millions of
-    rows."""
-    root = Path(source.path).parent if source.media_root is None else Path(source.media_root)
-    return root, source.label
+def _root(path: str, media_root: str | None) -> Path:
+    """The folder that relative media paths start from; fast for millions of rows."""
+    return Path(path).parent if media_root is None else Path(media_root)
 
 
 def read_sources(

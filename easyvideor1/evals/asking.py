@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from easyvideor1.errors import DataError, EasyVideoError, RunError
+from easyvideor1.errors import DataError, EasyVideoError, RunError, UsageError
 from easyvideor1.evals.answers import Answer
 from easyvideor1.evals.grading import Worth
 from easyvideor1.evals.protocol import Decoding
@@ -138,6 +138,7 @@ class Asking:
 
         Raises:
             RunError: the engine dies again and again, or the disk is full.
+            UsageError: the engine cannot be asked in this way at all.
         """
         started = time.monotonic()
         with self._graders:
@@ -148,7 +149,7 @@ class Asking:
                             self._ask(engine)
                     except Exception as error:
                         # An engine is foreign code and dies in many ways; what else failed is told apart here.
-                        if error is self._failure or isinstance(error, (DataError, KeyboardInterrupt)):
+                        if error is self._failure or isinstance(error, (DataError, UsageError)):
                             raise
                         self._note_death(error)
                 self._collect(wait=True)
@@ -242,7 +243,9 @@ class Asking:
             if question.attempts < ATTEMPTS:
                 self._waiting.append(question)
             else:
-                self._fail(question.task, "the engine gave the response up", load_s=question.load_s)
+                said = next((rollout.text for _, rollout in wanted if not rollout.token_ids), "")
+                reason = "the engine gave the response up" + (f": {said}" if said else "")
+                self._fail(question.task, reason, load_s=question.load_s)
             return
         task = question.task
         times = {"load_s": question.load_s, "answer_s": time.monotonic() - question.given_s}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from easyvideor1.errors import DataError
 from easyvideor1.rollout.ask import Scored, ask
@@ -17,7 +18,7 @@ def validate(
     on_bad: Callable[[DataError], None] | None,
     engine: Engine,
     score: Scorer,
-    max_response_tokens: int,
+    sampling: Sampling,
     num_samples: int,
     seed: int,
 ) -> Iterator[ScoredResponse]:
@@ -28,14 +29,15 @@ def validate(
     Args:
         on_bad: called with the error of a question that cannot be asked, whose responses are then unscored and stay
             in every denominator; None: the error is raised.
-        num_samples: further responses per question at temperature 1, beside the greedy one.
+        sampling: of further responses; its length limit is that of the greedy one too.
+        num_samples: how many of them per question, beside the greedy one.
 
     Raises:
         DataError: see `on_bad`.
     """
-    samplings = [Sampling(temperature=0.0, max_response_tokens=max_response_tokens)]
+    samplings = [Sampling(temperature=0.0, max_response_tokens=sampling.max_response_tokens)]
     if num_samples:
-        samplings.append(Sampling(n=num_samples, max_response_tokens=max_response_tokens))
+        samplings.append(replace(sampling, n=num_samples))
     asked: list[tuple[int, int]] = []
     """(number of the question, number of the sampling) of each request."""
     found: dict[int, dict[int, Scored] | DataError] = {}

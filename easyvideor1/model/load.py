@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -12,6 +14,7 @@ from easyvideor1.config import ModelConfig
 from easyvideor1.errors import UsageError
 from easyvideor1.model import lora
 from easyvideor1.model.families import vision_tower
+from easyvideor1.model.skeleton import StoredModel, skeleton
 
 
 def load_model(config: ModelConfig, *, weights: Path | None = None) -> PreTrainedModel:
@@ -24,23 +27,44 @@ def load_model(config: ModelConfig, *, weights: Path | None = None) -> PreTraine
     Raises:
         UsageError: its configuration or weights cannot be read.
     """
-    try:
+    with _told(weights or config.path):
         model = AutoModelForImageTextToText.from_pretrained(
             weights or config.path, dtype=getattr(torch, config.dtype), local_files_only=True
         )
+    return prepared(model.to(device()), config)  # type: ignore[arg-type]
+
+
+@contextmanager
+def _told(path: Path | str) -> Iterator[None]:
+    """Say which model cannot be read."""
+    try:
+        yield
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         lines = str(error).strip().splitlines()
         told = lines[0] if lines else type(error).__name__
         raise UsageError(
-            f"model.path={weights or config.path}: the model cannot be read: {told} (is the folder complete, "
-            "and of a supported family?)"
+            f"model.path={path}: the model cannot be read: {told} (is the folder complete, and of a supported family?)"
         ) from error
+
+
+def device() -> torch.device:
+    """Where models compute."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def load_skeleton(config: ModelConfig, stored: StoredModel) -> PreTrainedModel:
+    """The same without its weights, for several ranks to read their parts of them.
+
+    Raises:
+        UsageError: its configuration cannot be read.
+    """
+    with _told(stored.folder):
+        model = skeleton(stored.folder, dtype=getattr(torch, config.dtype))
     return prepared(model, config)
 
 
 def prepared(model: PreTrainedModel, config: ModelConfig) -> PreTrainedModel:
-    """A loaded model on its device, with the configured adapters, frozen parts and activation checkpointing."""
-    model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))  # type: ignore[arg-type]
+    """A model with the configured adapters, frozen parts and activation checkpointing."""
     if config.freeze_vision_tower:
         vision_tower(model).requires_grad_(False)
     if config.lora is not None:

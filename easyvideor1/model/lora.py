@@ -18,10 +18,13 @@ from easyvideor1.config import LoraConfig
 from easyvideor1.errors import UsageError
 from easyvideor1.extras import need
 from easyvideor1.model.families import is_language_weight
+from easyvideor1.model.parts import fill
 
 ADAPTERS = "adapters.safetensors"
 MARK = ".lora_"
 """Part of the name of every adapter weight, and of no other."""
+FIRST, SECOND = ".lora_A.", ".lora_B."
+"""Parts of the names of the matrix that reads a layer's input, and of the one that writes its output."""
 SEED = 0
 """Seed of fresh adapters, which are therefore the same in every run."""
 
@@ -42,10 +45,25 @@ def add_adapters(model: Any, config: LoraConfig) -> None:
         target_modules=_language_targets(model, config),
     )
     with torch.random.fork_rng():
-        torch.manual_seed(SEED)
         peft.inject_adapter_in_model(settings, model)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(MARK in name)
+    if not any(parameter.is_meta for parameter in model.parameters()):
+        begin_adapters(model)
+
+
+def begin_adapters(model: Any) -> None:
+    """Give adapters the numbers of fresh ones: uniform in +-1/sqrt(inputs) and 0, as peft does; the same in every run.
+
+    The model may be sharded.
+    """
+    generator = torch.Generator().manual_seed(SEED)
+    for name, tensor in adapters(model).items():
+        whole = torch.zeros(tensor.shape)
+        if FIRST in name:
+            bound = tensor.shape[1] ** -0.5
+            whole.uniform_(-bound, bound, generator=generator)
+        fill(tensor, whole)
 
 
 def has_adapters(model: Any) -> bool:
@@ -71,14 +89,13 @@ def adapters(model: Any) -> dict[str, torch.Tensor]:
 
 
 def load_adapters(model: Any, folder: Path) -> None:
-    """Put stored adapter weights into a model that has adapters of the same shape."""
+    """Put stored adapter weights into a model, which may be sharded, that has adapters of the same shape."""
     stored = load_file(folder / ADAPTERS)
     own = adapters(model)
     if own.keys() != stored.keys():
         raise UsageError(f"{folder}: its adapters are not those of model.lora; give the rank and targets of that run")
-    with torch.no_grad():
-        for name, tensor in own.items():
-            tensor.copy_(stored[name])
+    for name, tensor in own.items():
+        fill(tensor, stored[name])
 
 
 def merge_adapters(model: Any) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from easyvideor1.config import OfflineConfig
+from easyvideor1.errors import UsageError
 from easyvideor1.types import Group, Rollout, Score
 
 Item = TypeVar("Item")
@@ -57,6 +58,25 @@ def has_signal(group: Group) -> bool:
     """Whether its scored rollouts differ in reward, so that some are better than others (DAPO, arXiv:2503.14476)."""
     values = [score.value for score in group.scores if score.is_scored]
     return bool(values) and min(values) != max(values)
+
+
+def is_within(group: Group, *, part: str, low: float, high: float) -> bool:
+    """Whether the mean of a part of its scores, or of the whole score ("overall"), is strictly between two bounds.
+
+    A group without a scored rollout is not; the bounds are those of EasyR1's online filtering.
+
+    Raises:
+        UsageError: a score has no such part.
+    """
+    values = []
+    for score in group.scores:
+        if score.is_scored and part != "overall" and part not in score.parts:
+            raise UsageError(
+                f"algorithm.options.filter_part: a score has no part '{part}', only overall, {', '.join(score.parts)}"
+            )
+        if score.is_scored:
+            values.append(score.value if part == "overall" else score.parts[part])
+    return bool(values) and low < sum(values) / len(values) < high
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

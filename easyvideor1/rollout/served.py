@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 from easyvideor1.data.tags import split_at_tags
-from easyvideor1.errors import RunError
+from easyvideor1.errors import RunError, UsageError
 from easyvideor1.extras import need
 from easyvideor1.rollout.engine import Request, Sampling
 from easyvideor1.types import Clip, Example, MediaPlan, Rollout, StopReason
@@ -48,15 +48,17 @@ class ServedEngine:
         self._client = OpenAI(base_url=url, api_key=NO_KEY, timeout=TIMEOUT_S, max_retries=RETRIES)
         self._model, self._slots = model, slots
         self.banned_hits, self.needs_still_actor = 0, False
+        self._has_warned = False
 
     def awake(self) -> AbstractContextManager[None]:
         return contextlib.nullcontext()
 
     def generate(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:
-        """See Engine.generate; a request that the server refuses or loses is given up.
+        """See Engine.generate; a request that the server refuses or loses is given up, with its reason as the text.
 
         Raises:
             RunError: the server cannot be reached.
+            UsageError: the server takes no clips in this form; vLLM's needs `--trust-request-mm-kwargs`.
         """
         with ThreadPoolExecutor(self._slots) as threads:
             running: dict[Future[tuple[Rollout, ...]], int] = {}
@@ -101,8 +103,15 @@ class ServedEngine:
         except openai.APIConnectionError as error:
             raise RunError(f"the server at {self._client.base_url} cannot be reached: {error}") from error
         except openai.APIError as error:
+            if isinstance(error, openai.BadRequestError) and "mm_processor_kwargs" in str(error):
+                raise UsageError(
+                    f"the server at {self._client.base_url} does not let a request say that its frames are not to be "
+                    f"sampled and resized again: {error}"
+                ) from error
             log.warning("item %s: the server gave no answer: %s", example.sample.id, error)
-            return tuple(_rollout("", 0, StopReason.ABORT) for _ in range(sampling.n))
+            return tuple(_rollout(f"the server says: {error}", 0, StopReason.ABORT) for _ in range(sampling.n))
+        if reply.usage is not None:
+            self._compare(example, reply.usage.prompt_tokens)
         used = 0 if reply.usage is None else reply.usage.completion_tokens
         return tuple(
             _rollout(
@@ -112,6 +121,18 @@ class ServedEngine:
             )
             for choice in reply.choices
         )
+
+    def _compare(self, example: Example, num_tokens: int) -> None:
+        """Say once where the server reads a prompt of another length: it sees other frames, or no times."""
+        if num_tokens != len(example.prompt) and not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "item %s: the server counts %d tokens in the prompt, here it has %d: it resizes or samples the frames "
+                "again, leaves out their times, or has another chat template, so scores are not comparable",
+                example.sample.id,
+                num_tokens,
+                len(example.prompt),
+            )
 
 
 def _rollout(text: str, num_tokens: int, stop: StopReason) -> Rollout:

@@ -137,5 +137,7 @@ def _lengths(settings: Settings) -> LengthCheck:
     from easyvideor1.video.sampling import plan_media
 
     # Every medium was planned in another process before, so that none can hang this one.
-    encoder = Encoder.from_pretrained(model_files(settings.model.path))
+    encoder = Encoder.from_pretrained(
+        model_files(settings.model.path), system=data.system, chat_template=settings.model.chat_template
+    )
     return length_check(data, encoder, plan_media, limit=_limit(settings), count_all=True)

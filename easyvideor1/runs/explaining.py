@@ -106,7 +106,10 @@ def _prompt(sample: Sample, plans: list[MediaPlan], settings: Settings) -> dict[
         need("torch", "transformers", for_what="showing the prompt of a model")
         from easyvideor1.data.encode import Encoder  # imports the tokenizer's library
 
-        prompt = Encoder.from_pretrained(model_files(settings.model.path)).encode(sample, plans, found["text"])
+        encoder = Encoder.from_pretrained(
+            model_files(settings.model.path), system=data.system, chat_template=settings.model.chat_template
+        )
+        prompt = encoder.encode(sample, plans, found["text"])
         found |= {"prompt": prompt.text, "num_tokens": len(prompt), "input_ids": prompt.input_ids.tolist()}
     return found
 

@@ -12,9 +12,10 @@ from easyvideor1.config import RunConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.model import lora
 from easyvideor1.model.families import vision_tower
+from easyvideor1.model.load import device, load_skeleton
 from easyvideor1.model.weights import copy_weights
 from easyvideor1.rollout.hf import HFEngine
-from easyvideor1.runs.starting_model import load_model
+from easyvideor1.runs.starting_model import load_model, stored_model
 from easyvideor1.training import checkpoint, shared_prefix
 from easyvideor1.training.forward import PackForward
 from easyvideor1.training.health import require_finite
@@ -31,7 +32,7 @@ class Models:
     reference: Reference | None
     sampler: PreTrainedModel | None
     """A whole copy of the policy to sample from, where its own weights are sharded or learn meanwhile; None: the policy
-    itself."""
+    itself, or an engine with weights of its own."""
     overlaps: bool
     """The sampler samples while the policy learns, so they must share nothing."""
 
@@ -55,48 +56,69 @@ class Models:
 def load_models(config: RunConfig, ranks: Ranks, *, needs_reference: bool, resume_from: Path | None) -> Models:
     """Load the models of a run, the policy with the weights of a checkpoint, which are read straight into it.
 
-    With several ranks the weights are sharded in float32 (see `sharded`), and every rank has a whole copy to sample
-    from, in the type that the model computes in: sampling a token would else gather the whole model each time. Where
-    sampling and learning overlap, there is such a copy too.
+    With several ranks the weights are sharded in float32 (see `sharded`), and each rank reads its part of them. Where
+    Transformers samples, every rank has a whole copy too, in the type that the model computes in: sampling a token
+    would else gather the whole model each time. Where sampling and learning overlap, there is such a copy too.
 
     Args:
         resume_from: the checkpoint to go on from; None: the run begins.
 
     Raises:
+        UsageError: a model cannot be read.
         RunError: a weight that the policy begins with is no number.
     """
-    is_sharded = ranks.size > 1
-    settings = replace(config.model, dtype="float32") if is_sharded else config.model
-    weights = checkpoint.weights_folder(resume_from) if resume_from else None
-    policy = PackForward(_ready(load_model(settings, weights=weights)))
-    if resume_from and lora.has_adapters(policy.model):
-        lora.load_adapters(policy.model, resume_from)
-    require_finite(policy.model, where=str(resume_from or config.model.path))
+    load = _sharded if ranks.size > 1 else _whole
+    policy = load(config, ranks, weights=checkpoint.weights_folder(resume_from) if resume_from else None)
+    with ranks.agree("weights to begin with"):
+        if resume_from and lora.has_adapters(policy.model):
+            lora.load_adapters(policy.model, resume_from)
+        require_finite(policy.model, where=str(resume_from or config.model.path))
     reference = None
     if needs_reference and config.model.lora is None:
-        base = PackForward(_ready(load_model(settings)).requires_grad_(False).eval())
+        base = load(config, ranks, trains=False)
         reference = reference_of(policy, base=lambda: base)
-        if is_sharded:
-            _shard(base, config, ranks)
     elif needs_reference:
         reference = reference_of(policy)
-    overlaps = config.train.async_level > 0
-    needs_sampler = config.rollout.engine == "hf" and (is_sharded or overlaps)
-    if is_sharded:
-        _shard(policy, config, ranks)
-    if not needs_sampler:
-        return Models(policy=policy, reference=reference, sampler=None, overlaps=overlaps)
-    plain = replace(config.model, lora=None, gradient_checkpointing=False)
-    sampler = _ready(load_model(plain)).requires_grad_(False)
-    return Models(policy=policy, reference=reference, sampler=sampler, overlaps=overlaps)
+    return Models(policy=policy, reference=reference, sampler=_sampler(config, ranks), overlaps=_overlaps(config))
+
+
+def _overlaps(config: RunConfig) -> bool:
+    return config.train.async_level > 0
+
+
+def _sampler(config: RunConfig, ranks: Ranks) -> PreTrainedModel | None:
+    if config.rollout.engine != "hf" or not (ranks.size > 1 or _overlaps(config)):
+        return None
+    with ranks.agree("model to sample from"):
+        plain = replace(config.model, lora=None, gradient_checkpointing=False)
+        return _ready(load_model(plain)).requires_grad_(False)
+
+
+def _whole(config: RunConfig, ranks: Ranks, *, weights: Path | None = None, trains: bool = True) -> PackForward:
+    """The configured model of the only process; see `_sharded`."""
+    model = _ready(load_model(config.model, weights=weights))
+    return PackForward(model if trains else model.requires_grad_(False).eval())
+
+
+def _sharded(config: RunConfig, ranks: Ranks, *, weights: Path | None = None, trains: bool = True) -> PackForward:
+    """The configured model, of which each rank holds its part.
+
+    Args:
+        weights: folder of a model of the same shape whose weights to take; None: those of `model.path`.
+        trains: else no weight does.
+    """
+    from easyvideor1.training.sharded import read_weights, shard
+
+    with ranks.agree("form of the model"):
+        stored = stored_model(config.model, weights=weights)
+        model = _ready(load_skeleton(replace(config.model, dtype="float32"), stored))
+        forward = PackForward(model if trains else model.requires_grad_(False).eval(), device=device())
+    shard(forward, config.parallel, ranks=ranks, dtype=getattr(torch, config.model.dtype))
+    with ranks.agree("weights of the model"):
+        read_weights(forward, stored, config.parallel)
+    return forward
 
 
 def _ready(model: PreTrainedModel) -> PreTrainedModel:
     shared_prefix.enable(model)
     return model
-
-
-def _shard(forward: PackForward, config: RunConfig, ranks: Ranks) -> None:
-    from easyvideor1.training.sharded import shard
-
-    shard(forward, config.parallel, ranks=ranks, dtype=getattr(torch, config.model.dtype))

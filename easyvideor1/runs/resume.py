@@ -30,9 +30,11 @@ FREE = (
     # When to look, to keep and to stop.
     r"train\.(validate_every|validation_samples|checkpoint_every|keep_checkpoints|save_in_background|stall_limit_s)",
     r"train\.stop\..*",
+    r"validation\..*",
 )
 """Keys whose values change no result of a run."""
-STEPS = "train.steps"
+LENGTHS = ("train.steps", "train.epochs")
+"""How long the run is; it may go on for longer than it was begun for."""
 
 
 def check_same_run(config: RunConfig, *, before: Path) -> None:
@@ -46,14 +48,17 @@ def check_same_run(config: RunConfig, *, before: Path) -> None:
     """
     stored = load_config(before)
     changes = changed_values(stored, config)
-    if STEPS in changes and config.optimizer.schedule != "constant":
-        old, new = changes[STEPS]
+    length = next((name for name in LENGTHS if name in changes), None)
+    if length is not None and (config.optimizer.schedule != "constant" or config.optimizer.warmup_frac):
+        old, new = changes[length]
+        schedule = f"optimizer.schedule={config.optimizer.schedule}"
+        if config.optimizer.schedule == "constant":
+            schedule = f"optimizer.warmup_frac={config.optimizer.warmup_frac:g}"
         raise UsageError(
-            f"{before.parent}: {STEPS} was {old} and is now {new}, which moves the learning rate of every step under "
-            f"optimizer.schedule={config.optimizer.schedule}. Give {STEPS}={old} to go on, or start a new run (another "
-            "`out`) from an exported model"
+            f"{before.parent}: {length} was {old} and is now {new}, which moves the learning rate of every step under "
+            f"{schedule}. Give {length}={old} to go on, or start a new run (another `out`) from an exported model"
         )
-    forbidden = [name for name in changes if name != STEPS and not is_free(name)]
+    forbidden = [name for name in changes if name not in LENGTHS and not is_free(name)]
     if forbidden:
         told = "; ".join(f"{name} was {changes[name][0]}, is now {changes[name][1]}" for name in forbidden)
         raise UsageError(

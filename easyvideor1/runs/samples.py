@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from easyvideor1.config import CacheConfig, RunConfig, SourceConfig
+from easyvideor1.config import CacheConfig, DataConfig, RunConfig, SourceConfig
 from easyvideor1.data.check import CheckedData, Steps, Workers, check_sources
 from easyvideor1.data.doubts import shared
 from easyvideor1.data.length_check import LengthLimit
@@ -13,7 +13,7 @@ from easyvideor1.data.media_check import PlanMedium, Seen, facts_of
 from easyvideor1.data.media_fields import STORED_FRAMES
 from easyvideor1.data.prompts import require_matching
 from easyvideor1.data.samples import Samples
-from easyvideor1.errors import DataError
+from easyvideor1.errors import DataError, UsageError
 from easyvideor1.jobs.worker import usable_cores
 from easyvideor1.problem_types import canonical
 from easyvideor1.runs.media import media_specs
@@ -98,11 +98,26 @@ def _checked(
             rows_only=on_bad is None,
             progress=progress,
         )
+    _choose_types(found, config.data)
     tell_stored_frames(found, config.cache)
     kinds = {kind for file in found.files for kind in file.columns.problem_types if kind}
     require_matching(config.data.templates, kinds)
     try_judge(parts.rewards, config.reward, kinds)
     return found
+
+
+def _choose_types(data: CheckedData, config: DataConfig) -> None:
+    """Leave only the rows of data.problem_types; raises UsageError where none is of them."""
+    if config.problem_types is None:
+        return
+    data.problem_types = frozenset(map(canonical, config.problem_types))
+    present = {kind for file in data.files for kind in file.columns.problem_types if kind}
+    if not data.problem_types & present:
+        names = ", ".join(file.source.path for file in data.files)
+        raise UsageError(
+            f"data.problem_types={list(config.problem_types)}: no row of {names} is of one; they are of "
+            f"{', '.join(sorted(present))}"
+        )
 
 
 def tell_stored_frames(data: CheckedData, cache: CacheConfig) -> int:

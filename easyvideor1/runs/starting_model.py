@@ -18,6 +18,8 @@ from easyvideor1.records.folder import RunFolder
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from easyvideor1.model.skeleton import StoredModel
+
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -84,6 +86,33 @@ def load_model(config: ModelConfig, *, weights: Path | None = None) -> PreTraine
     lora.load_adapters(model, trained.checkpoint)
     lora.merge_adapters(model)
     return load.prepared(model.requires_grad_(True), config)
+
+
+def stored_model(config: ModelConfig, *, weights: Path | None = None) -> StoredModel:
+    """Where the weights that `load_model` reads lie, for those who read a part of them only.
+
+    Raises:
+        UsageError: there is no model.
+        RunError: the checkpoint is damaged.
+    """
+    from easyvideor1.model import lora
+    from easyvideor1.model.skeleton import StoredAdapters, StoredModel
+    from easyvideor1.training import checkpoint
+
+    if weights is not None:
+        return StoredModel(folder=weights)
+    model_files(config.path)
+    trained = trained_model(config.path)
+    if trained is None:
+        return StoredModel(folder=Path(config.path))
+    require_whole(trained.checkpoint)
+    if weights := checkpoint.weights_folder(trained.checkpoint):
+        return StoredModel(folder=weights)
+    before = began_with(trained)
+    assert before.lora is not None, "a checkpoint without weights is one of adapters"
+    below = stored_model(before)
+    own = StoredAdapters(path=trained.checkpoint / lora.ADAPTERS, scale=before.lora.alpha / before.lora.rank)
+    return replace(below, adapters=(*below.adapters, own))
 
 
 def require_whole(checkpoint: Path) -> None:

@@ -123,12 +123,16 @@ def memory_of(
         return None
     settings = {
         "frames": {"video": to_tree(data.video), "image": to_tree(data.image)},
+        "budgets": [[item.path, dict(item.video), dict(item.image)] for item in (*data.train, *data.validation)],
         "thinking": data.thinking,
+        "system": data.system,
         "limit": [limit.tokens, limit.reason],
         "unread": sorted(_unread(reward)),
         "model": model is not None,
     }
     files = [model_files(model.path) / name for name in MODEL_FILES] if model is not None else []
+    if model is not None and model.chat_template is not None:
+        files.append(Path(model.chat_template))
     if data.templates is not None:
         place = Path(data.templates)
         files += [place] if place.is_file() else sorted(place.glob("*"))

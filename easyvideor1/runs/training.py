@@ -27,7 +27,7 @@ from easyvideor1.records.trackers import Trackers, tracked
 from easyvideor1.records.watchdog import Watchdog
 from easyvideor1.report.page import write_report
 from easyvideor1.report.terminal import open_progress
-from easyvideor1.rollout.engine import Engine
+from easyvideor1.rollout.engine import Engine, Sampling
 from easyvideor1.runs.ending import Ending, gentle_end
 from easyvideor1.runs.engines import engine_of_policy
 from easyvideor1.runs.looks import look_at_places
@@ -120,12 +120,13 @@ def _train(
     trackers: Trackers,
 ) -> RunState:
     samples, questions = _samples(config, folder, parts, ranks)
+    given, config = config, config.with_samples(len(samples))
     found: Path | None = None
     with ranks.agree("start"):
         if ranks.is_first:
             check_same_start(config.model.path, folder.path / "start.json")
             found = shelf.newest_whole(folder.checkpoints)
-            folder.write_start(config)
+            folder.write_start(given)
     found = ranks.gather(found, of="checkpoint to go on from")[0]
     watchdog = Watchdog(config.train.stall_limit_s, file=folder.stalled_of(ranks.rank), note=folder.note_stopped)
 
@@ -138,20 +139,19 @@ def _train(
         return judged_within(answers, config, num_questions=num_questions, beat=watchdog.beat)
 
     with _reported(folder) if ranks.is_first else nullcontext():
-        with ranks.agree("model"):
-            models = load_models(config, ranks, needs_reference=algorithm.needs_reference, resume_from=found)
+        models = load_models(config, ranks, needs_reference=algorithm.needs_reference, resume_from=found)
         policy = Policy(
             models.policy,
             algorithm=algorithm,
             optimizer=config.optimizer,
-            total_steps=config.train.steps,
+            total_steps=config.train.num_steps,
             temperature=config.rollout.temperature,
             reference=models.reference,
             ranks=ranks,
         )
         progress = open_progress(
             title=folder.path.name,
-            total_steps=config.train.steps,
+            total_steps=config.train.num_steps,
             start_step=checkpoint.load_state(found).step if found else 0,
             console=None if ranks.is_first else Console(quiet=True),
         )
@@ -229,7 +229,12 @@ def answer_questions(
             on_bad=bad.append if config.data.on_bad_sample == "skip" else None,
             engine=engine,
             score=parts.rewards.score,
-            max_response_tokens=config.rollout.max_response_tokens,
+            sampling=Sampling(
+                temperature=config.validation.temperature,
+                top_p=config.validation.top_p,
+                top_k=config.validation.top_k,
+                max_response_tokens=config.validation.max_response_tokens or config.rollout.max_response_tokens,
+            ),
             num_samples=config.train.validation_samples,
             seed=mix_seed(config.seed, VALIDATION_SEED),
         )

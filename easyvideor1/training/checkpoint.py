@@ -28,6 +28,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from easyvideor1.algo.carried import Carried
 from easyvideor1.errors import RunError
 from easyvideor1.model import lora
 from easyvideor1.model.weights import checkpoint_tensors
@@ -73,6 +74,8 @@ class RunState:
     """What the best one would be, had all its answers that could not be scored been right."""
     trend: Trend = field(default_factory=Trend)
     """What the stopping rules remember."""
+    carried: Carried = field(default_factory=Carried)
+    """What the algorithm remembers."""
 
 
 class Saver:
@@ -207,7 +210,10 @@ def load_state(checkpoint: Path) -> RunState:
     """
     try:
         fields = json.loads((checkpoint / STATE).read_bytes())
-        return RunState(**fields | {"trend": Trend(**fields["trend"])})
+        remembered = fields.get("carried", {})  # checkpoints of earlier versions have none
+        moments = {task: (mean, square) for task, (mean, square) in remembered.get("moments", {}).items()}
+        carried = Carried(**remembered | {"moments": moments})
+        return RunState(**fields | {"trend": Trend(**fields["trend"]), "carried": carried})
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunError(f"{checkpoint / STATE}: does not say where the run stood: {error}") from None
 

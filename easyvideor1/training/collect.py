@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
 
 from easyvideor1.algo.algorithms import Algorithm
+from easyvideor1.algo.bonuses import with_bonuses
 from easyvideor1.config import RunConfig
 from easyvideor1.data.prepare import Preparer
 from easyvideor1.errors import DataError, RunError
@@ -18,7 +22,7 @@ from easyvideor1.records.stopwatch import Stopwatch
 from easyvideor1.records.tally import Tally, group_tally
 from easyvideor1.rollout.ask import Scored, ask
 from easyvideor1.rollout.engine import Engine, Request, Sampling
-from easyvideor1.rollout.groups import fill, has_signal, num_sampled, takes_offline, with_offline
+from easyvideor1.rollout.groups import fill, has_signal, is_within, num_sampled, takes_offline, with_offline
 from easyvideor1.rollout.offline import OfflineTrajectories
 from easyvideor1.seeds import mix_seed
 from easyvideor1.training.costs import Share
@@ -27,6 +31,10 @@ from easyvideor1.types import Example, Group, Prompt, Rollout, Sample, Score, Sc
 
 EXAMPLES_IN_ERRORS = 3
 SHOWN_IDS = 20
+SHUFFLED = 3
+"""Part of the seed of shuffled frames and of the responses to them."""
+Way = Literal["sampled", "greedy", "shuffled"]
+"""How a prompt is asked: n responses; one greedy; some to its shuffled frames."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,6 +113,7 @@ class Collector:
         self._config, self._engine, self._score, self._algorithm = config, engine, score, algorithm
         self._offline, self._watch, self._tell, self._beat = offline, watch, tell, beat
         self._ranks = share.ranks
+        self._prepare, self._shuffled = prepare, Tally()
         self._n = config.rollout.n if algorithm.needs_policy_rollouts else 1
         self._num_tokens, self._is_stopped = 0, False
         self.supply = Supply(
@@ -130,29 +139,31 @@ class Collector:
             RunError: no sample is usable, too many rollouts could not be scored, or one came from other weights.
         """
         config, tally = self._config, Tally()
+        self._shuffled = Tally()
         banned_hits, tokens = self._engine.banned_hits, self._num_tokens
         sampled: list[Group] = []
         num_skipped = 0
 
         def take(count: int) -> list[Candidate]:
             nonlocal cursor, num_skipped
-            usable, cursor_after = self.supply.take(count, cursor, goes_on=step < config.train.steps)
+            usable, cursor_after = self.supply.take(count, cursor, goes_on=step < config.train.num_steps)
             num_skipped += cursor_after - cursor - len(usable)
             cursor = cursor_after
             candidates = self._candidates(usable, step=step, version=version)
             sampled.extend(candidate.group for candidate in candidates)
             return candidates
 
-        drops = self._algorithm.drop_equal_groups
+        drops = self._algorithm.drops_groups
         with self._engine.awake():
             filled = fill(
                 take,
                 wanted=config.train.prompts_per_step,
                 max_rounds=self._algorithm.refill_rounds if drops else 0,
-                keeps=(lambda candidate: has_signal(candidate.group)) if drops else (lambda candidate: True),
+                keeps=lambda candidate: self._keeps(candidate.group),
             )
         # Of all groups: those that are kept for their signal say nothing about how often the policy is right.
         tally.merge(group_tally(sampled))
+        tally.merge(self._shuffled)
         tally.add("data/skipped", total=num_skipped)
         tally.add("rollout/dropped_groups_frac", total=filled.dropped_frac)
         tally.add("rollout/refills", total=filled.num_rounds)
@@ -167,6 +178,15 @@ class Collector:
             cursor=cursor,
             version=version,
             tally=tally,
+        )
+
+    def _keeps(self, group: Group) -> bool:
+        """Whether a group trains, by what its rewards are."""
+        made = self._algorithm
+        if made.drop_equal_groups and not has_signal(group):
+            return False
+        return made.filter_part is None or is_within(
+            group, part=made.filter_part, low=made.filter_low, high=made.filter_high
         )
 
     def stop(self) -> None:
@@ -187,6 +207,9 @@ class Collector:
             )
             for place, item in usable.items()
         ]
+        for place in usable:
+            for score in of_all[place].shuffled_scores:
+                self._shuffled.add("rollout/shuffled_accuracy_frac", total=score.parts.get("accuracy", 0.0))
         _check_unscored(
             [of_all[place] for place in usable], candidates, limit=self._config.reward.max_unscored_frac, step=step
         )
@@ -194,17 +217,19 @@ class Collector:
 
     def _made(self, usable: Mapping[int, Usable], *, step: int, version: int) -> dict[int, _Made]:
         """The rollouts of some prompts with their scores, by place."""
-        wanted: dict[tuple[int, bool], Request] = {}
-        """(place, is greedy) -> what the engine is asked."""
+        wanted: dict[tuple[int, Way], Request] = {}
         trajectories = {place: self._trajectory(item.prompt.sample, step) for place, item in usable.items()}
         for place, item in usable.items():
             # A sample that comes again, in this step or another, stands at another place.
             seed = mix_seed(self._config.seed, place)
             if sampling := self._sampling(has_offline=trajectories[place] is not None):
-                wanted[place, False] = Request(example=item.example, sampling=sampling, seed=seed)
+                wanted[place, "sampled"] = Request(example=item.example, sampling=sampling, seed=seed)
             if self._algorithm.needs_greedy_baseline:
-                wanted[place, True] = Request(example=item.example, sampling=self._greedy_sampling(), seed=seed)
-        found: dict[tuple[int, bool], Scored] = {}
+                wanted[place, "greedy"] = Request(example=item.example, sampling=self._greedy_sampling(), seed=seed)
+            if sampling and self._algorithm.temporal_bonus and (example := self._with_shuffled_frames(item, seed)):
+                half = replace(sampling, n=max(1, self._n // 2))
+                wanted[place, "shuffled"] = Request(example=example, sampling=half, seed=mix_seed(seed, SHUFFLED))
+        found: dict[tuple[int, Way], Scored] = {}
         keys = list(wanted)
         num_sequences = sum(request.sampling.n for request in wanted.values())
         self._tell_waiting(wanted, usable, step)
@@ -218,21 +243,42 @@ class Collector:
             self._tell_waiting(wanted.keys() - found.keys(), usable, step)
         self._num_tokens += sum(len(rollout.token_ids) for item in found.values() for rollout in item.rollouts)
         empty = Scored(rollouts=(), scores=())
-        sampled = {place: found.get((place, False), empty) for place in usable}
+        sampled = {place: found.get((place, "sampled"), empty) for place in usable}
+        shuffled = {place: found.get((place, "shuffled"), empty).scores for place in usable}
         groups = [_group(usable[place].prompt, scored) for place, scored in sampled.items()]
         with self._watch.part("reward"):
             groups = self._with_trajectories(groups, list(trajectories.values()))
+        groups = [
+            with_bonuses(group, self._algorithm, shuffled=shuffled[place])
+            for place, group in zip(usable, groups, strict=True)
+        ]
         return {
             place: _Made(
                 rollouts=group.rollouts,
                 scores=group.scores,
                 sampled_scores=sampled[place].scores,
-                greedy_score=found[place, True].scores[0] if (place, True) in found else None,
+                greedy_score=found[place, "greedy"].scores[0] if (place, "greedy") in found else None,
+                shuffled_scores=shuffled[place],
             )
             for place, group in zip(usable, groups, strict=True)
         }
 
-    def _tell_waiting(self, waiting: Iterable[tuple[int, bool]], usable: Mapping[int, Usable], step: int) -> None:
+    def _with_shuffled_frames(self, usable: Usable, seed: int) -> Example | None:
+        """The example with the frames of its videos in another order, at the times of before; None where it shows no
+        two frames. The order follows from the seed."""
+        example = usable.example
+        if not any(len(clip.times_s) > 1 for clip in example.clips):
+            return None
+        noise = np.random.default_rng([seed, SHUFFLED])
+        clips = []
+        for clip in example.clips:
+            order = noise.permutation(len(clip.times_s))
+            if len(order) > 1 and (order == np.arange(len(order))).all():
+                order = np.roll(order, 1)
+            clips.append(replace(clip, frames=np.ascontiguousarray(clip.frames[order])))
+        return self._prepare.example(example.prompt, tuple(clips))
+
+    def _tell_waiting(self, waiting: Iterable[tuple[int, Way]], usable: Mapping[int, Usable], step: int) -> None:
         ids = list(dict.fromkeys(usable[place].prompt.sample.id for place, _ in waiting))
         more = f" and {len(ids) - SHOWN_IDS} more" if len(ids) > SHOWN_IDS else ""
         self._beat(f"rollout and reward of step {step}, samples {', '.join(ids[:SHOWN_IDS]) or '-'}{more}")
@@ -285,6 +331,8 @@ class _Made:
     sampled_scores: tuple[Score, ...]
     """Scores of the policy's rollouts, before an offline trajectory took the place of one."""
     greedy_score: Score | None
+    shuffled_scores: tuple[Score, ...]
+    """Scores of responses to the same question with its frames shuffled."""
 
 
 def _check_unscored(made: Sequence[_Made], candidates: Sequence[Candidate], *, limit: float, step: int) -> None:

@@ -16,10 +16,14 @@ from easyvideor1.training.pack import Pack
 class PackForward(nn.Module):
     """A model that is called with packs (see `response_logprobs`)."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, *, device: torch.device | None = None) -> None:
+        """
+        Args:
+            device: where it computes; None: where the model's weights lie.
+        """
         super().__init__()
         self.model = model
-        self.device: torch.device = model.device
+        self.device: torch.device = device or model.device
         """Where it computes; offloaded weights lie elsewhere."""
 
     def forward(

@@ -6,18 +6,20 @@ import torch
 from torch import nn
 
 from easyvideor1.errors import RunError
+from easyvideor1.model.parts import local_part
 
 
 def require_finite(model: nn.Module, *, where: str) -> None:
-    """Make sure that all weights are numbers.
+    """Make sure that all weights are numbers; of a sharded model, what this process holds of them.
 
     Raises:
         RunError: a weight holds NaN or infinity; names the first, and how many there are.
     """
-    bad = [name for name, weight in model.named_parameters() if not bool(torch.isfinite(weight.detach()).all())]
+    held = {name: local_part(weight)[0] for name, weight in model.named_parameters()}
+    bad = [name for name, weight in held.items() if not bool(torch.isfinite(weight).all())]
     if bad:
-        weight = model.get_parameter(bad[0])
-        count = int((~torch.isfinite(weight.detach())).sum())
+        weight = held[bad[0]]
+        count = int((~torch.isfinite(weight)).sum())
         more = f", and {len(bad) - 1} more tensors hold such values" if len(bad) > 1 else ""
         raise RunError(
             f"{where}: {count} of {weight.numel()} numbers of the weight {bad[0]} are NaN or infinite{more}; nothing "

@@ -32,7 +32,8 @@ def response_logprobs(
         model: a Qwen2-VL, Qwen2.5-VL, Qwen3-VL or Qwen3.5 `ForConditionalGeneration`, after `shared_prefix.enable`.
         media: index of a group -> its pixels, or what the tower saw in them; groups without media may be left out.
         temperature: divides the logits.
-        with_entropy: whether the entropy is wanted; it costs about as much as the log-probs.
+        with_entropy: whether the entropy is wanted; without gradients through it, it costs a few per cent of the
+            output layer.
         chunk_bytes: bound on the logits that exist at once.
 
     Returns:

@@ -71,10 +71,15 @@ class Policy:
             fused=self.model.device.type == "cuda",
         )
 
-    def update(self, minibatches: Sequence[Minibatch], *, step: int) -> Tally:
-        """One optimizer step per minibatch; where nothing trains (normalizer 0) there is none.
+    def weigh_kl(self, coef: float) -> None:
+        """Set the KL coefficient of the updates to come, for algorithms that adapt it."""
+        self._algorithm = replace(self._algorithm, kl_coef=coef)
 
-        Old log-probs are computed only for several minibatches: with one, they equal the current ones.
+    def update(self, minibatches: Sequence[Minibatch], *, step: int, passes: int = 1) -> Tally:
+        """One optimizer step per minibatch and pass; where nothing trains (normalizer 0) there is none.
+
+        Old log-probs are computed once, before the first, and only for several optimizer steps: with one, they equal
+        the current ones.
 
         Raises:
             RunError: the loss or the gradient is not finite; the optimizer step is not made.
@@ -87,9 +92,9 @@ class Policy:
         with self.ranks.agree("packs"):
             for work in minibatches:
                 self._check(work.batch, work.media)
-        is_only = len(minibatches) == 1
+        is_only = len(minibatches) * passes == 1
         old_logprobs = [None if is_only else self._old_logprobs(work) for work in minibatches]
-        for work, old in zip(minibatches, old_logprobs, strict=True):
+        for work, old in list(zip(minibatches, old_logprobs, strict=True)) * passes:
             if work.normalizer > 0:
                 tally.merge(self._optimizer_step(work, old))
                 idle = work.idle
@@ -102,7 +107,7 @@ class Policy:
                 )
             tally.add("update/idle_groups_frac", total=work.idle.num_groups, count=work.batch.num_groups)
         tally.add("update/learning_rate", total=learning_rate)
-        num_tokens = sum(work.batch.num_tokens for work in minibatches)
+        num_tokens = sum(work.batch.num_tokens for work in minibatches) * passes
         tally.add("update/model_tokens", total=self.ranks.sum(num_tokens, of="model tokens"))
         return tally
 
@@ -261,16 +266,17 @@ def scheduled_rate(config: OptimizerConfig, *, step: int, total_steps: int) -> f
 
     Args:
         step: updates done before it, from 0.
-        total_steps: updates of the whole run; "linear" and "cosine" reach 0 there.
+        total_steps: updates of the whole run; "linear" and "cosine" reach their least value there.
 
     >>> scheduled_rate(OptimizerConfig(learning_rate=1.0, warmup_steps=4), step=0, total_steps=10)
     0.25
     >>> scheduled_rate(OptimizerConfig(learning_rate=1.0, schedule="linear"), step=5, total_steps=10)
     0.5
     """
-    if step < config.warmup_steps:
-        return config.learning_rate * (step + 1) / config.warmup_steps
-    progress = (step - config.warmup_steps) / max(1, total_steps - config.warmup_steps)
+    warmup_steps = config.warmup_steps or math.floor(config.warmup_frac * total_steps + 1e-9)
+    if step < warmup_steps:
+        return config.learning_rate * (step + 1) / warmup_steps
+    progress = (step - warmup_steps) / max(1, total_steps - warmup_steps)
     match config.schedule:
         case "constant":
             scale = 1.0
@@ -278,7 +284,8 @@ def scheduled_rate(config: OptimizerConfig, *, step: int, total_steps: int) -> f
             scale = 1.0 - progress
         case "cosine":
             scale = 0.5 * (1.0 + math.cos(math.pi * progress))
-    return config.learning_rate * max(0.0, scale)
+    least = config.min_learning_rate_frac
+    return config.learning_rate * (least + (1.0 - least) * max(0.0, scale))
 
 
 def _add_sampler_gap(meter: Meter, logprobs: torch.Tensor, pack: Pack) -> None:

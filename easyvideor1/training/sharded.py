@@ -7,6 +7,7 @@ to the type that the model computes in, when its turn comes. Gradients are added
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -16,9 +17,13 @@ from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, Offlo
 
 from easyvideor1.config import ParallelConfig
 from easyvideor1.errors import UsageError
+from easyvideor1.model import lora
 from easyvideor1.model.families import language_model, vision_tower
+from easyvideor1.model.parts import fill, is_sharded, local_part, part_like
+from easyvideor1.model.skeleton import StoredAdapters, StoredModel, base_name, origins
 from easyvideor1.training.forward import PackForward
 from easyvideor1.training.ranks import Ranks
+from easyvideor1.training.tensor_file import Parts
 
 
 def shard(forward: PackForward, config: ParallelConfig, *, ranks: Ranks, dtype: torch.dtype) -> None:
@@ -28,7 +33,8 @@ def shard(forward: PackForward, config: ParallelConfig, *, ranks: Ranks, dtype: 
     train stays whole on every rank, so that each can look at what it has by itself.
 
     Args:
-        forward: of a model in float32, the same on all ranks.
+        forward: of a model in float32, the same on all ranks; it may be without its weights (`model.skeleton`), which
+            each rank then reads (`read_weights`).
         dtype: what it computes in.
 
     Raises:
@@ -44,7 +50,8 @@ def shard(forward: PackForward, config: ParallelConfig, *, ranks: Ranks, dtype: 
         layers += [*tower.blocks]
         whole = set()
     else:
-        tower.to(dtype)
+        for weight in whole:
+            weight.data = weight.data.to(dtype)  # not `tower.to`, which would round the frequencies of positions too
     lower = dtype if dtype != torch.float32 else None
     options: dict[str, Any] = {
         "mesh": _mesh(config, ranks),
@@ -58,6 +65,56 @@ def shard(forward: PackForward, config: ParallelConfig, *, ranks: Ranks, dtype: 
     is_idle = not any(weight.requires_grad for weight in model.parameters())
     # The root of a model that trains stays whole from its forward to its backward.
     fully_shard(forward, **options, reshard_after_forward=is_idle, ignored_params=whole)
+
+
+@torch.no_grad()
+def read_weights(forward: PackForward, stored: StoredModel, config: ParallelConfig) -> None:
+    """Give a skeleton that is sharded its weights: this rank's parts, and one whole tensor at a time where the files
+    hold something else than the model. New adapters begin as fresh ones.
+
+    It holds no collective.
+
+    Raises:
+        UsageError: a weight is not there.
+        RunError: a file cannot be read, or a weight has another shape.
+    """
+    model = forward.model
+    _make_room(forward, config)
+    by_name = {base_name(name): weight for name, weight in model.named_parameters() if lora.MARK not in name}
+    with Parts(stored.files) as files:
+        for name, origin in origins(model, files, where=stored.folder).items():
+            weight = by_name[base_name(name)]
+            if origin.convert is None:
+                files.read_into(weight, origin.names[0])
+            else:
+                fill(weight, origin.convert([files.whole(part) for part in origin.names]))
+    for adapters in stored.adapters:
+        _merge(by_name, adapters)
+    if lora.has_adapters(model):
+        lora.begin_adapters(model)
+
+
+def _make_room(forward: PackForward, config: ParallelConfig) -> None:
+    """Memory for the parts of this rank, in place of parts of nothing."""
+    model = forward.model
+    buffers = {name: buffer.clone() for name, buffer in forward.named_buffers()}
+    forward.to_empty(device=torch.device("cpu") if config.cpu_offload else forward.device)
+    if config.cpu_offload and not is_sharded(next(vision_tower(model).parameters())):
+        vision_tower(model).to_empty(device=forward.device)
+    for name, buffer in buffers.items():
+        module, _, leaf = name.rpartition(".")
+        setattr(forward.get_submodule(module), leaf, buffer.to(forward.device))
+    model.tie_weights()
+
+
+def _merge(weights: Mapping[str, torch.Tensor], adapters: StoredAdapters) -> None:
+    with Parts([adapters.path]) as files:
+        for name in files:
+            before, first, after = name.partition(lora.FIRST)
+            if first:
+                product = files.whole(f"{before}{lora.SECOND}{after}").float() @ files.whole(name).float()
+                weight = weights[f"{before}.weight"]
+                local_part(weight)[0].add_(part_like(weight, adapters.scale * product))
 
 
 def _mesh(config: ParallelConfig, ranks: Ranks) -> DeviceMesh:

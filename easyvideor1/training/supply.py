@@ -119,7 +119,10 @@ class Supply:
     def _tried(self, start: int, count: int, *, goes_on: bool) -> dict[int, Usable | EasyVideoError]:
         """Samples by their places -> whether they can be used, in the same order and the same on all ranks."""
         ahead = self._config.train.prompts_per_step if goes_on and self._config.data.ahead_mb else 0
-        taken = itertools.islice(order(self._strata, seed=self._config.seed, start=start), count + 2 * ahead)
+        taken = itertools.islice(
+            order(self._strata, seed=self._config.seed, start=start, shuffle=self._config.data.shuffle),
+            count + 2 * ahead,
+        )
         samples = {start + offset: self._samples[index] for offset, index in enumerate(taken)}
         wanted, following = range(start, start + count), range(start + count, start + count + ahead)
         self._forget_before(start)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ import xxhash
 from safetensors import SafetensorError, safe_open
 
 from easyvideor1.errors import RunError
+from easyvideor1.model.parts import is_sharded, local_part
 
 WRITE_BYTES = 64 << 20
 """Written and added to the checksum at once."""
@@ -70,7 +71,7 @@ class Part:
 
 def part_of(tensor: torch.Tensor) -> Part:
     """What this process holds of a tensor, sharded (DTensor) or not."""
-    local, offsets = _local(tensor)
+    local, offsets = local_part(tensor)
     return Part(shape=tuple(local.shape), offsets=offsets, dtype=local.dtype, content=lambda: local)
 
 
@@ -78,7 +79,7 @@ def whole_of(tensor: torch.Tensor) -> Part:
     """The whole of a tensor; for a sharded one, `content` is a collective."""
 
     def content() -> torch.Tensor:
-        return tensor.full_tensor() if _is_sharded(tensor) else tensor  # type: ignore[attr-defined] - a DTensor
+        return tensor.full_tensor() if is_sharded(tensor) else tensor  # type: ignore[attr-defined] - a DTensor
 
     return Part(shape=tuple(tensor.shape), offsets=None, dtype=tensor.dtype, content=content)
 
@@ -144,6 +145,20 @@ class Parts:
     def __contains__(self, name: str) -> bool:
         return name in self._places
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def whole(self, name: str) -> torch.Tensor:
+        """A tensor that is stored whole.
+
+        Raises:
+            RunError: it is not there.
+        """
+        file = self._places.get(name, {}).get(None)
+        if file is None:
+            raise RunError(f"{name} is not on disk, or not as a whole")
+        return file.get_tensor(name)
+
     @torch.no_grad()
     def read_into(self, tensor: torch.Tensor, name: str) -> None:
         """Fill a tensor, or the part of it that this process holds, wherever it lies.
@@ -151,7 +166,7 @@ class Parts:
         Raises:
             RunError: it is not there, not all of it is, or its shape is another.
         """
-        local, offsets = _local(tensor)
+        local, offsets = local_part(tensor)
         begin = offsets or (0,) * local.ndim
         num_read = 0
         for part_begin, file in self._places.get(name, {}).items():
@@ -174,20 +189,6 @@ def _content(part: Part) -> memoryview:
     tensor = part.content().detach().to("cpu").contiguous()
     array: Any = tensor.reshape(-1).view(torch.uint8).numpy()
     return memoryview(array)
-
-
-def _is_sharded(tensor: torch.Tensor) -> bool:
-    return hasattr(tensor, "device_mesh")
-
-
-def _local(tensor: torch.Tensor) -> tuple[torch.Tensor, tuple[int, ...] | None]:
-    """The numbers this process holds, and where they begin in the whole; None: they are the whole."""
-    if not _is_sharded(tensor):
-        return tensor.detach(), None
-    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
-
-    _, offsets = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)  # type: ignore[attr-defined]
-    return tensor.to_local().detach(), tuple(offsets)  # type: ignore[attr-defined]
 
 
 def _overlap(

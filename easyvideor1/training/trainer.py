@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -138,7 +139,7 @@ class Trainer:
             self._collector,
             engine=engine,
             overlaps=overlaps,
-            last_step=config.train.steps,
+            last_step=config.train.num_steps,
             watch=sampling_watch,
             before_scoring=before_scoring,
         )
@@ -162,7 +163,7 @@ class Trainer:
                 self._save(is_best=self._validate())
             elif self._saved_step < 0:
                 self._save(is_best=False)
-            while self._state.step < self._config.train.steps and not self._is_ending:
+            while self._state.step < self._config.train.num_steps and not self._is_ending:
                 self._step()
             if self._saved_step < self._state.step:
                 self._save(is_best=False)
@@ -211,8 +212,13 @@ class Trainer:
             self._beat(f"update of step {step}")
             tally = collected.tally
             with watch.part("update"):
+                carried = self._state.carried
+                if self._algorithm.kl_target is not None:
+                    self._policy.weigh_kl(carried.coef_of(self._algorithm))
+                    tally.add("update/kl_coef", total=carried.coef_of(self._algorithm))
                 groups = self._with_credit(collected, tally)
-                tally.merge(self._policy.update(self._minibatches(groups, collected.candidates), step=step - 1))
+                work = self._minibatches(groups, collected.candidates)
+                tally.merge(self._policy.update(work, step=step - 1, passes=config.train.passes))
                 tally.add("update/groups", total=len(groups))
         self._state = replace(self._state, step=step, cursor=collected.cursor)
         if not self._pipeline.overlaps:
@@ -224,7 +230,12 @@ class Trainer:
         values = tally.values()
         self._log(step, values, made)
         trend = watch_trend(self._state.trend, values, collected.sampled, config=config.train.stop, step=step)
-        self._state = replace(self._state, trend=trend)
+        kl = values.get(f"{self._algorithm.kl_in}/kl_ref", math.nan)
+        num_rollouts = sum(len(group.rollouts) for group in collected.groups)
+        if self._algorithm.advantage == "ema_grpo":
+            carried = carried.with_rewards(collected.groups, decay=self._algorithm.ema_decay)
+        carried = carried.with_kl(kl, self._algorithm, num_rollouts=num_rollouts)
+        self._state = replace(self._state, trend=trend, carried=carried)
         self._saver.settle(wait=False)
         self._is_ending = any(self._ranks.gather(self._is_asked_to_end(), of="signals"))
         if self._is_ending:
@@ -264,6 +275,7 @@ class Trainer:
             part_weights=self._config.reward.weights,
             greedy_scores=collected.greedy_scores,
             kl=kl,
+            carried=self._state.carried,
         )
 
     def _minibatches(self, groups: Sequence[Group], candidates: Sequence[Candidate]) -> list[Minibatch]:
@@ -307,11 +319,12 @@ class Trainer:
             self._metrics.log(step, values)
 
     def _is_due(self, step: int, every: int) -> bool:
-        return step == self._config.train.steps or (every > 0 and step % every == 0)
+        return step == self._config.train.num_steps or (every > 0 and step % every == 0)
 
     def _is_validation_missing(self) -> bool:
         step = self._state.step
-        is_due = step == 0 or self._is_due(step, self._config.train.validate_every)
+        is_start = step == 0 and self._config.validation.before_training
+        is_due = is_start or (step > 0 and self._is_due(step, self._config.train.validate_every))
         return self._evaluate is not None and is_due and self._state.validated_step < step
 
     def _validate(self) -> bool:

@@ -84,6 +84,8 @@ def plan_media(media: Media, spec: FrameSpec, vision: VisionSpec, *, files: File
         MediaError: it cannot be read or is not what it should be; the message names it.
         UsageError: the limits of `spec` contradict each other for this medium.
     """
+    if media.budget:
+        spec = replace(spec, **dict(media.budget))
     try:
         located = locate(media)
     except MediaError:

@@ -68,7 +68,6 @@ def test_a_recipe_says_what_it_needs_of_the_run():
     assert [name for name, item in ALGORITHMS.items() if item.needs_greedy_baseline] == ["remax"]
     assert [name for name, item in ALGORITHMS.items() if not item.needs_policy_rollouts] == ["sft"]
     assert [name for name, item in ALGORITHMS.items() if item.needs_offline] == ["luffy", "sft"]
-    assert not any(item.needs_reference or item.needs_entropy for item in ALGORITHMS.values())
-    asking = Algorithm(name="x", paper="", kl_coef=0.1, entropy_coef=0.1)
+    assert not any(item.needs_reference for item in ALGORITHMS.values())
+    asking = Algorithm(name="x", paper="", kl_coef=0.1)
     assert asking.needs_reference
-    assert asking.needs_entropy

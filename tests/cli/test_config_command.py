@@ -39,7 +39,7 @@ def test_every_key_is_listed_with_its_meaning():
     assert wanted - listed.keys() == set()
     assert not [name for name, key in listed.items() if not key.meaning]
     assert (listed["data.video.fps"].default, listed["data.video.fps"].unit) == ("2", "frames per second")
-    assert listed["train.steps"].default == "required"
+    assert listed["model.path"].default == "required"
 
 
 def test_the_command_prints_a_section_or_all(capsys, monkeypatch):

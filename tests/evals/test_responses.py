@@ -97,3 +97,33 @@ def test_responses_to_another_benchmark_are_an_error(tmp_path):
         read_responses(path, items("videomme", tmp_path))
     with pytest.raises(DataError, match="cannot read the responses"):
         read_responses(tmp_path / "gone.jsonl", items("videomme", tmp_path))
+
+
+def test_files_of_the_authors_are_read_as_they_publish_them(tmp_path):
+    streams, video = items("ovobench", tmp_path), {"id": 1, "task": "EPM", "response": "A"}
+    probes = [{"realtime": 1, "count": 1, "response": "1"}, {"realtime": 2, "count": 2, "response": "I see 3"}]
+    (tmp_path / "model_EPM_offline.json").write_text(
+        json.dumps({"backward": [video], "realtime": [], "forward": [{"id": 2, "task": "REC", "test_info": probes}]})
+    )
+    found = read_responses(tmp_path / "model_EPM_offline.json", streams)
+    assert found.by_id == {"1": "A", "2_0": "1", "2_1": "I see 3"}
+    (folder := tmp_path / "results").mkdir()  # a file per task
+    for name, part in (("a", {"backward": [video]}), ("b", {"forward": [{"id": 2, "test_info": probes}]})):
+        (folder / f"{name}.json").write_text(json.dumps(part))
+    assert read_responses(folder, streams).by_id == found.by_id
+
+    aspects = items("tempcompass", tmp_path)
+    said: dict = {}
+    for number, item in enumerate(aspects):
+        row = {"question": item.fields["question"], "answer": item.fields["answer"], "prediction": f"said {number}"}
+        said.setdefault(item.video.split("/")[1].split(".")[0], {}).setdefault(item.labels["aspect"][0], []).append(row)
+    (tmp_path / "multi-choice.json").write_text(json.dumps(said))
+    found = read_responses(tmp_path / "multi-choice.json", aspects)
+    assert found.by_id == {item.id: f"said {number}" for number, item in enumerate(aspects)}
+
+
+def test_a_file_without_any_response_is_refused(tmp_path):
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps({"backward": [], "note": {"by": "nobody"}}))
+    with pytest.raises(DataError, match="none of 0 responses belongs to one of"):
+        read_responses(path, items("ovobench", tmp_path))

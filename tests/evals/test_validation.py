@@ -8,6 +8,7 @@ import pytest
 from easyvideor1.errors import MediaError
 from easyvideor1.evals.validation import validate
 from easyvideor1.records.tally import response_tally
+from easyvideor1.rollout.engine import Sampling
 from easyvideor1.rollout.fake import FakeEngine
 from easyvideor1.types import Example, Prompt, Sample, Score
 
@@ -63,7 +64,7 @@ def answers(engine, *, num_samples=2, made_example=example_of, on_bad=None):
             on_bad=on_bad,
             engine=engine,
             score=score,
-            max_response_tokens=50,
+            sampling=Sampling(max_response_tokens=50),
             num_samples=num_samples,
             seed=3,
         )
@@ -154,7 +155,7 @@ def test_questions_are_prepared_as_the_engine_takes_them():
         on_bad=None,
         engine=engine,
         score=score,
-        max_response_tokens=50,
+        sampling=Sampling(max_response_tokens=50),
         num_samples=0,
         seed=3,
     )

@@ -5,7 +5,7 @@ import pytest
 
 from easyvideor1.config import OfflineConfig
 from easyvideor1.errors import UsageError
-from easyvideor1.rollout.groups import fill, has_signal, num_sampled, takes_offline, with_offline
+from easyvideor1.rollout.groups import fill, has_signal, is_within, num_sampled, takes_offline, with_offline
 from easyvideor1.types import Group, Prompt, Rollout, Sample, Score, StopReason
 
 NO_IDS = np.zeros(0, dtype=np.int64)
@@ -141,3 +141,25 @@ def test_steps_of_refilling_read_the_order_without_gaps_or_repeats():
     kept = [fill(source.take, wanted=3, max_rounds=9, keeps=lambda item: item % 3 != 0).kept for _ in range(4)]
     flat = [item for step in kept for item in step]
     assert flat == [item for item in range(source.place) if item % 3 != 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "keeps"),
+    [
+        ([1.0, 0.0], True),
+        ([1.0, 1.0], False),
+        ([0.0, 0.0], False),
+        ([0.5, 0.5], True),
+        ([None, 1.0], False),
+        ([None], False),
+    ],
+)
+def test_a_group_is_kept_by_the_mean_of_a_part_within_bounds(values: list[float | None], keeps: bool) -> None:
+    made = group(*(UNSCORED if value is None else Score(value=1.0, parts={"accuracy": value}) for value in values))
+    assert is_within(made, part="accuracy", low=0.01, high=0.99) == keeps
+    assert not is_within(made, part="overall", low=0.01, high=0.99)
+
+
+def test_a_part_that_no_score_has_is_named() -> None:
+    with pytest.raises(UsageError, match="filter_part: a score has no part 'acuracy', only overall, accuracy"):
+        is_within(group(accuracy(1.0)), part="acuracy", low=0.0, high=1.0)

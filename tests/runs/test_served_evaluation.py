@@ -45,7 +45,7 @@ def by_prompt(server: Server, text: str) -> dict[str, Any]:
 
 
 def test_a_server_is_given_frames_with_their_times_and_all_of_the_decoding(
-    model: Path, server: Server, tmp_path: Path
+    model: Path, server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     make_data(data, num_videos=1, num_questions=2)
@@ -66,8 +66,11 @@ def test_a_server_is_given_frames_with_their_times_and_all_of_the_decoding(
     assert text["text"].endswith("The best answer is:")
     answers = {record["id"]: record["response"] for record in read_objects(out / "videomme" / "answers.jsonl")}
     assert answers == {"v0-0": "B", "v0-1": None, "broken-0": None, "gone-0": None}
+    assert capsys.readouterr().err.count("the server counts 11 tokens in the prompt") == 1  # whatever it is asked
     found = json.loads((out / "results.json").read_text())["benchmarks"]["videomme"]["coverage"]
-    assert {item["id"]: item["error"] for item in found["failed"]}["v0-1"] == "the engine gave the response up"
+    assert {item["id"]: item["error"] for item in found["failed"]}["v0-1"].startswith(
+        "the engine gave the response up: the server says: Error code: 400"
+    )
 
 
 def test_open_answers_go_to_a_judge_over_http(model: Path, server: Server, tmp_path: Path) -> None:
@@ -95,3 +98,19 @@ def test_open_answers_go_to_a_judge_over_http(model: Path, server: Server, tmp_p
     assert main([*arguments, *judge, "--out", str(tmp_path / "at once")]) == 0
     found = json.loads((tmp_path / "at once" / "results.json").read_text())["benchmarks"]["mmvu"]
     assert (found["score"], found["num_scored"], found["num_unscored"]) == (50.0, 2, 0)
+
+
+def test_a_server_that_takes_no_clips_in_this_form_stops_the_run(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refusal = b'{"error": {"message": "mm_processor_kwargs are disabled: --trust-request-mm-kwargs", "code": 400}}'
+    server = Server(lambda *contents: refusal, status=400)
+    make_data(tmp_path / "data", num_videos=1, num_questions=2)
+    more = ["--engine", "openai", "--url", server.url, "--processor", str(model)]
+    assert main(words(Path("served"), tmp_path / "data", tmp_path / "out", *more)) == 2
+    server.close()
+    assert "--trust-request-mm-kwargs" in capsys.readouterr().err
+    asked = [
+        path for path in tmp_path.glob("out/*/answers.jsonl") for record in read_objects(path) if "v0" in record["id"]
+    ]
+    assert not asked

@@ -9,9 +9,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Server:
-    """A judge that replies what `reply` says to (system, user) texts; an int is an HTTP error, bytes are sent as is."""
+    """A judge that replies what `reply` says to (system, user) texts; an int is an HTTP error, bytes are sent as is.
 
-    def __init__(self, reply: Callable[[str, str], str | int | bytes]) -> None:
+    Args:
+        status: HTTP status of what is no error.
+    """
+
+    def __init__(self, reply: Callable[..., str | int | bytes], *, status: int = 200) -> None:
         server = self
         self.requests: list[dict] = []
         self.most_at_once = self.at_once = 0
@@ -44,7 +48,7 @@ class Server:
                     "usage": usage,
                 }
                 data = answer if isinstance(answer, bytes) else json.dumps(content).encode()
-                self.send_response(answer if isinstance(answer, int) else 200)
+                self.send_response(answer if isinstance(answer, int) else status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()

@@ -37,14 +37,21 @@ class Killed(BaseException):
 
 
 class MadePreparer:
-    """Random prompts and patches of text, image and video samples; `bad` ids cannot be decoded."""
+    """Random prompts and patches of text, image and video samples; `bad` ids cannot be decoded.
 
-    def __init__(self, model, bad=()):
+    `media` gives the grids of each sample; then all have as much text.
+    """
+
+    def __init__(self, model, bad=(), media=None):
         self.bad = bad
         self.cases = {}
+        if media is not None:
+            for index, grids in enumerate(media):
+                self.cases[str(index)] = tiny_case(model, name=str(index), lengths=[1], seed=index, **grids)
+            return
         for index in range(NUM_SAMPLES):
-            media: dict[str, Any] = ({}, {"images": [(1, 4, 4)]}, {"videos": [(2, 4, 4)]})[index % 3]
-            self.cases[str(index)] = tiny_case(model, name=str(index), lengths=[1], text_len=4 + index, **media)
+            grids: dict[str, Any] = ({}, {"images": [(1, 4, 4)]}, {"videos": [(2, 4, 4)]})[index % 3]
+            self.cases[str(index)] = tiny_case(model, name=str(index), lengths=[1], text_len=4 + index, **grids)
 
     @property
     def samples(self):
@@ -89,7 +96,16 @@ def made_config(out, *overrides):
 
 
 def made_trainer(
-    config, *, engine=None, score=low_tokens, bad=(), evaluate=None, offline=None, family="qwen3_vl", ranks=None
+    config,
+    *,
+    engine=None,
+    score=low_tokens,
+    bad=(),
+    media=None,
+    evaluate=None,
+    offline=None,
+    family="qwen3_vl",
+    ranks=None,
 ):
     """With several ranks: the model sharded over them, and a whole copy that samples, as in runs.models."""
     ranks = ranks or Ranks()
@@ -97,7 +113,7 @@ def made_trainer(
     with ranks.agree("checkpoint"):
         found = shelf.newest_whole(RunFolder(config.out).checkpoints)
     model = tiny_model(family).to(dtype if ranks.size == 1 else torch.float32)
-    preparer: Any = MadePreparer(model, bad)
+    preparer: Any = MadePreparer(model, bad, media)
     if config.model.freeze_vision_tower:
         vision_tower(model).requires_grad_(False)
     if config.model.lora:
@@ -141,7 +157,8 @@ def made_engine(policy, sampler, *, overlaps=False):
     if policy.ranks.size == 1 and not overlaps:
         return HFEngine(policy.model, ENCODER, tokens_per_batch=300, tower=policy.tower)
     shared_prefix.enable(sampler)
-    return HFEngine(sampler, ENCODER, tokens_per_batch=300, take_over=lambda: copy_weights(policy.model, sampler))
+    # Other batches than those of one process.
+    return HFEngine(sampler, ENCODER, tokens_per_batch=90, take_over=lambda: copy_weights(policy.model, sampler))
 
 
 def final_weights(trainer):

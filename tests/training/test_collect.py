@@ -1,6 +1,7 @@
 import itertools
 import json
 
+import numpy as np
 import pytest
 import torch
 from support.made_trainer import (
@@ -22,7 +23,7 @@ from easyvideor1.errors import RunError, UsageError
 from easyvideor1.report.read import comparable, read_metrics, read_rollouts
 from easyvideor1.rollout.fake import FakeEngine
 from easyvideor1.training import shelf
-from easyvideor1.types import Sample, Score, ScoredResponse
+from easyvideor1.types import Clip, Sample, Score, ScoredResponse
 
 
 class Counting(FakeEngine):
@@ -312,3 +313,46 @@ def test_readable_rollouts_are_kept(tmp_path):
     assert {record["id"] for record in records} <= {
         sample.id for sample in MadePreparer(tiny_model("qwen3_vl")).samples
     }
+
+
+def test_groups_outside_the_bounds_of_a_part_are_dropped_and_refilled(tmp_path):
+    """Odd samples are always right: their mean accuracy of 1 is not below 0.99."""
+
+    def script(example, index, seed):
+        return json.dumps(GOOD if int(example.sample.id) % 2 or index % 2 else BAD)
+
+    engine = Counting(script)
+    options = "algorithm.options={filter_part: accuracy, refill_rounds: 3}"
+    made = collected(tmp_path, engine, options, "train.prompts_per_step=3")
+    assert [int(group.prompt.sample.id) % 2 for group in made.groups] == [0, 0, 0]
+    assert len(made.sampled) > 3
+
+
+def test_t_grpo_asks_half_as_many_with_shuffled_frames_and_rewards_right_answers_that_need_the_order(tmp_path):
+    """To ordered frames all answers are right, to shuffled ones none is: every right answer gets 0.3."""
+    shown = np.arange(4, dtype=np.uint8)[:, None, None, None] * np.ones((1, 3, 2, 2), np.uint8)
+    clip = Clip(frames=shown, times_s=(0.0, 1.0, 2.0, 3.0), source_fps=1.0, duration_s=4.0, backend="made")
+    config = made_config(tmp_path, "algorithm.name=t_grpo", "train.prompts_per_step=6")
+    seen = []
+
+    def script(example, index, seed):
+        order = [int(frame[0, 0, 0]) for clip in example.clips for frame in clip.frames]
+        seen.append((example.sample.modality, tuple(order)))
+        return json.dumps(GOOD if order in ([], [0, 1, 2, 3]) else BAD)
+
+    engine = Counting(script)
+    trainer = made_trainer(config, engine=engine)
+    trainer._collector._prepare.clips = lambda prompt: (clip,) if is_video(prompt) else ()
+    made = trainer._collector.collect(1, 0, version=0)
+    num_videos = sum(is_video(group.prompt) for group in made.groups)
+    assert num_videos == 2
+    assert sorted(engine.calls) == sorted([(4, False)] * 6 + [(2, False)] * num_videos)
+    assert {order for _, order in seen if order} > {(0, 1, 2, 3)}
+    assert all(sorted(order) == [0, 1, 2, 3] for _, order in seen if order)
+    for group in made.groups:
+        assert [score.value for score in group.scores] == pytest.approx([1.3 if is_video(group.prompt) else 1.0] * 4)
+    assert made.tally.values()["rollout/shuffled_accuracy_frac"] == 0.0
+
+
+def is_video(prompt):
+    return bool((prompt.token_types == 2).any())

@@ -133,3 +133,33 @@ def trained(group):
         for name in ("rollouts", "scores", "advantages", "weights")
     }
     return replace(group, **fields)
+
+
+def test_passes_are_updates_on_the_same_groups_with_the_log_probs_from_before_the_first(tmp_path):
+    """Two passes are two updates by hand, each with the old log-probs of the start; and differ from one."""
+    trainer = made_trainer(
+        made_config(tmp_path, "train.steps=1", "algorithm.options={clip_low: 0.01, clip_high: 0.01}")
+    )
+    policy = trainer._policy
+    collected = trainer._collector.collect(1, 0, version=0)
+    works = trainer._minibatches(trainer._with_credit(collected, collected.tally), collected.candidates)
+    before = {name: weight.detach().clone() for name, weight in policy.model.named_parameters()}
+    old = [policy._old_logprobs(work) for work in works]
+    for _ in range(2):
+        for work, of_work in zip(works, old, strict=True):
+            policy._optimizer_step(work, of_work)
+    by_hand = {name: weight.detach().clone() for name, weight in policy.model.named_parameters()}
+
+    def again(passes):
+        with torch.no_grad():
+            for name, weight in policy.model.named_parameters():
+                weight.copy_(before[name])
+        policy.optimizer.state.clear()
+        tally = policy.update(works, step=0, passes=passes)
+        return {name: weight.detach().clone() for name, weight in policy.model.named_parameters()}, tally.values()
+
+    twice, values = again(2)
+    assert all(torch.equal(twice[name], by_hand[name]) for name in by_hand)
+    assert values["loss/ratio"] != pytest.approx(1.0, abs=1e-7)  # the second pass is off the policy that sampled
+    once, _ = again(1)
+    assert not all(torch.equal(once[name], by_hand[name]) for name in by_hand)

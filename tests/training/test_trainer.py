@@ -93,6 +93,36 @@ def test_killed_at_any_step_and_restarted_equals_never_killed(tmp_path, monkeypa
     assert validations[0] == validations[1]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["algorithm.name=ema_grpo"],
+        ["algorithm.options={kl_coef: 0.1, kl_target: 0.01, kl_horizon: 20}", "optimizer.learning_rate=0.05"],
+    ],
+)
+def test_what_an_algorithm_remembers_goes_on_too(tmp_path, monkeypatch, words):
+    whole, stopped = made_config(tmp_path / "whole", *words), made_config(tmp_path / "stopped", *words)
+    expected = made_trainer(whole)
+    expected.run()
+    trainer = made_trainer(stopped)
+    kill(trainer, monkeypatch, place="update", call=3)
+    with pytest.raises(Killed):
+        trainer.run()
+    monkeypatch.undo()
+    resumed = made_trainer(stopped)
+    carried = resumed._state.carried
+    assert carried.moments if "ema_grpo" in words[0] else carried.kl_coef not in (None, 0.1)
+    resumed.run()
+    for name, tensor in final_weights(expected).items():
+        assert torch.equal(tensor, final_weights(resumed)[name]), name
+    records = [comparable(read_metrics(tmp_path / run / "metrics.jsonl")) for run in ("whole", "stopped")]
+    assert records[0] == records[1]
+    if "kl_target" in words[0]:
+        coefs = [record["update/kl_coef"] for record in records[0] if "update/kl_coef" in record]
+        assert coefs[0] == 0.1
+        assert len(set(coefs)) > 2
+
+
 def kill(trainer, monkeypatch, *, place, call):
     """Let the call-th use of a stage end the process, half-way through its effects where it has any."""
     calls = 0
