@@ -126,7 +126,7 @@ class DataConfig:
     """System message of rows that have none of their own; None: that of the chat template."""
     max_prompt_tokens: int = 16_384
     """Longest prompt; longer ones are bad samples, found from the plan before any decode."""
-    workers: int = 4
+    workers: int = 2
     """Samples that each rank plans, decodes and cuts into patches at once, each decoder in a process of its own."""
     ahead_mb: int = 8192
     """Memory, in MiB on each rank, for samples of the next step that are made ready while this one samples and trains
@@ -371,13 +371,19 @@ class RewardConfig:
         A file that is not there stays as it is named, and is looked for in the working folder.
         """
 
-        def found(places: Mapping[str, str]) -> dict[str, str]:
-            return {
-                name: str((folder / place).resolve()) if (folder / place.rpartition(":")[0]).is_file() else place
-                for name, place in places.items()
-            }
+        return replace(self, rewards=found_places(self.rewards, folder), parts=found_places(self.parts, folder))
 
-        return replace(self, rewards=found(self.rewards), parts=found(self.parts))
+
+def found_places(places: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Places "file.py:function" by name, those whose file lies in a folder with its path."""
+    return {
+        name: str((folder / place).resolve()) if (folder / place.rpartition(":")[0]).is_file() else place
+        for name, place in places.items()
+    }
+
+
+OWN_FUNCTIONS = ("own_advantage", "own_loss")
+"""Options of an algorithm that name a function of the user."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -388,6 +394,11 @@ class AlgorithmConfig:
     """Name of an algorithm (docs/adding-an-algorithm.md lists them)."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Changes of the algorithm's own numbers, e.g. {clip_high: 0.28, kl_coef: 0.01}."""
+
+    def found_from(self, folder: Path) -> AlgorithmConfig:
+        """The same with the files of functions of your own looked for in a folder, as `RewardConfig.found_from`."""
+        places = {name: place for name in OWN_FUNCTIONS if isinstance(place := self.options.get(name), str)}
+        return replace(self, options={**self.options, **found_places(places, folder)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -554,17 +565,31 @@ class ValidationConfig:
     """Sample among the likeliest tokens that together have this probability; 1: among all."""
     top_k: int = 0
     """Sample among the k likeliest tokens; 0: among all."""
+    presence_penalty: float = 0.0
+    """Taken from the logits of tokens that the response has already."""
+    repetition_penalty: float = 1.0
+    """Divides positive and multiplies negative logits of tokens that stand in the prompt or the response."""
     max_response_tokens: int | None = None
     """Longest response; None: rollout.max_response_tokens."""
     before_training: bool = True
     """Validate before the first step too."""
 
     def __post_init__(self) -> None:
-        check_positive("validation", self, "temperature", "top_p", "max_response_tokens")
+        check_positive("validation", self, "temperature", "top_p", "max_response_tokens", "repetition_penalty")
         check_range("validation", self, low=0, high=1, names=("top_p",))
         check_range("validation", self, low=0, names=("top_k",))
         if self.temperature == math.inf:
             raise UsageError("validation.temperature must be finite, got inf")
+
+    @property
+    def is_penalized(self) -> bool:
+        return (self.presence_penalty, self.repetition_penalty) != (0.0, 1.0)
+
+    @property
+    def is_about_sampling(self) -> bool:
+        """Whether something is set that only sampled responses have."""
+        values = (self.temperature, self.top_p, self.top_k, self.presence_penalty, self.repetition_penalty)
+        return values != (1.0, 1.0, 0, 0.0, 1.0)
 
 
 TrackerName = Literal["tensorboard", "wandb", "trackio", "swanlab"]
@@ -638,11 +663,16 @@ class RunConfig:
 
     def _check_validation(self) -> None:
         is_asked = self.train.validation_samples > 0
-        changed = self.validation.temperature != 1.0 or self.validation.top_p != 1.0 or self.validation.top_k != 0
-        if changed and not is_asked:
+        if self.validation.is_about_sampling and not is_asked:
             raise UsageError(
-                "validation.temperature, top_p and top_k are of sampled responses, and train.validation_samples=0 asks "
-                "for none: the greedy one samples nothing. Set train.validation_samples to 1 or more, or remove them"
+                "validation: temperature, top_p, top_k and penalties are of sampled responses, and "
+                "train.validation_samples=0 asks for none: the greedy one samples nothing. Set "
+                "train.validation_samples to 1 or more, or remove them"
+            )
+        if self.validation.is_penalized and self.rollout.engine == "hf":
+            raise UsageError(
+                "validation.presence_penalty and repetition_penalty: rollout.engine=hf has none; use vllm or "
+                "vllm_server, or remove them"
             )
         if self.train.steps == 0 and self.data.validation and not self.validation.before_training:
             raise UsageError(

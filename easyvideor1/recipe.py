@@ -32,7 +32,9 @@ def load_config(recipe: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     config = replace(config, data=_with_files(config.data))
     if not config.data.train:
         raise UsageError(f"{path}: data.train names no file; give at least one, e.g. data.train='[{{path: a.jsonl}}]'")
-    return replace(config, reward=config.reward.found_from(path.parent))
+    return replace(
+        config, reward=config.reward.found_from(path.parent), algorithm=config.algorithm.found_from(path.parent)
+    )
 
 
 def load_settings(recipe: str | Path | None, overrides: Sequence[str] = ()) -> Settings:

@@ -53,6 +53,8 @@ def test_epochs_are_whole_steps_over_the_samples(epochs: float, samples: int, st
         (["train.passes=0"], "train.passes must be at least 1"),
         (["validation.temperature=0.7"], "train.validation_samples=0 asks for none"),
         (["validation.top_k=5"], "train.validation_samples=0 asks for none"),
+        (["validation.repetition_penalty=1.1"], "train.validation_samples=0 asks for none"),
+        (["validation.repetition_penalty=1.1", "train.validation_samples=1"], "rollout.engine=hf has none"),
         (["validation.max_response_tokens=0"], "validation.max_response_tokens must be above 0"),
         (["data.problem_types=[]"], "data.problem_types names no type"),
         (["data.train=[{path: a.jsonl, video: {fsp: 1}}]"], "unknown key 'fsp'; did you mean 'fps'"),

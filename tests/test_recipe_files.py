@@ -32,6 +32,7 @@ SETTINGS_OF = {
         "data.image.max_pixels": 1_048_576,
         "data.max_prompt_tokens": 20_000,
         "data.on_bad_sample": "skip",  # its filter_overlong_prompts
+        "data.shuffle": False,
         "data.thinking": False,  # its form part wants the answer block alone
         "cache.mode": "prefer_preprocessed",
         "rollout.engine": "vllm",
@@ -65,6 +66,11 @@ SETTINGS_OF = {
         "train.validate_every": 10,
         "train.checkpoint_every": 20,
         "train.keep_checkpoints": 10,
+        "train.validation_samples": 1,
+        "validation.temperature": 0.7,
+        "validation.top_p": 0.95,
+        "validation.top_k": 0,
+        "validation.before_training": True,
     }
 }
 DEVIATION = re.compile(r"#   (?P<key>[\w.]+): (?P<there>.+?) -> (?P<here>.+?); (?P<reason>.+)")

@@ -53,6 +53,11 @@ class Algorithm:
     """The paper that defines the algorithm."""
     advantage: AdvantageKind = "grpo"
     """See algo.advantages; "one" gives every response the advantage 1."""
+    own_advantage: str | None = None
+    """Instead of it: "file.py:function" that takes the rewards of a group (NaN: unscored) and returns their advantages;
+    the path is relative to the recipe."""
+    own_loss: str | None = None
+    """Instead of `loss`: "file.py:function" that takes algo.losses.Terms and returns the loss of each token."""
     loss: LossKind = "clip"
     """Loss of tokens that the policy sampled; see algo.losses."""
     offline_loss: LossKind = "clip"
@@ -180,6 +185,13 @@ class Algorithm:
                 f"algorithm.options.drop_equal_groups: with advantage '{self.advantage}' a group learns even where its "
                 "rewards are all equal; set it to false"
             )
+        if self.own_advantage is not None and self.advantage not in ("grpo", "centered"):
+            raise UsageError(
+                f"algorithm.options.own_advantage takes the place of a group's advantage, and '{self.advantage}' is "
+                "more than that; set advantage to grpo, or use an algorithm that does"
+            )
+        if self.own_loss is not None and not self.policy_weight:
+            raise UsageError("algorithm.options.own_loss: with policy_weight 0 no sampled token has a loss")
         if self.filter_part is not None and not self.policy_weight:
             raise UsageError("algorithm.options.filter_part: with policy_weight 0 nothing is sampled to filter by")
         if (self.temporal_bonus or self.length_bonus) and self.advantage in ("gdpo", "pass_at_k", "one", "remax"):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from easyvideor1.algo import advantages
 from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.carried import Carried
+from easyvideor1.algo.own import own_advantages
 from easyvideor1.errors import RunError
 from easyvideor1.types import Group, Rollout, Score, StopReason
 
@@ -103,7 +104,11 @@ def learning_rollouts(group: Group, algorithm: Algorithm) -> tuple[int, ...]:
     Those with tokens and a loss weight, and one of: an advantage, a term that does not look at it (KL, entropy), or
     imitation as their loss.
     """
-    looks_at_all = algorithm.entropy_coef > 0 or (algorithm.needs_reference and algorithm.kl_in == "loss")
+    looks_at_all = (
+        algorithm.own_loss is not None
+        or algorithm.entropy_coef > 0
+        or (algorithm.needs_reference and algorithm.kl_in == "loss")
+    )
     return tuple(
         index
         for index, (rollout, advantage, weight) in enumerate(
@@ -126,6 +131,8 @@ def _group_values(
 ) -> list[float]:
     coef = carried.coef_of(algorithm)
     rewards_G = [score.value - coef * kl for score, kl in zip(group.scores, kl_G, strict=True)]
+    if algorithm.own_advantage is not None:
+        return own_advantages(algorithm.own_advantage, rewards_G)
     match algorithm.advantage:
         case "grpo":
             return advantages.grpo(rewards_G)

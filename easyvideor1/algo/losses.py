@@ -14,6 +14,7 @@ import torch
 
 from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.kl import bounded_exp, token_kl
+from easyvideor1.algo.own import own_loss
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,7 +84,7 @@ def policy_loss(tokens: Tokens, algorithm: Algorithm, *, normalizer: float) -> L
     trains_N = tokens.weights != 0
     old_N = _old_logprobs(tokens, algorithm)
     log_ratio_N = _masked(tokens.logprobs - old_N, trains_N)
-    terms = _Terms(
+    terms = Terms(
         logprobs=_masked(tokens.logprobs, trains_N),
         advantages=_masked(tokens.advantages, trains_N),
         log_ratio=log_ratio_N,
@@ -91,6 +92,9 @@ def policy_loss(tokens: Tokens, algorithm: Algorithm, *, normalizer: float) -> L
         algorithm=algorithm,
     )
     online, offline = (TOKEN_LOSSES[kind](terms) for kind in (algorithm.loss, algorithm.offline_loss))
+    if algorithm.own_loss is not None:
+        value_N = own_loss(algorithm.own_loss, terms)
+        online = _TokenLoss(value=value_N, is_clipped=torch.zeros_like(value_N, dtype=torch.bool))
     policy_N = torch.where(tokens.is_offline, offline.value, online.value)
     is_clipped_N = torch.where(tokens.is_offline, offline.is_clipped, online.is_clipped)
     metrics = {
@@ -150,7 +154,7 @@ def idle_sums(*, num_sampled: int, num_offline: int, is_only_update: bool) -> di
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Terms:
+class Terms:
     """The quantities that token losses are computed from, all [N] and 0 where a token does not train."""
 
     logprobs: torch.Tensor
@@ -181,7 +185,7 @@ class _TokenLoss:
     """bool: a bound on the ratio is at work here."""
 
 
-def clip_loss(terms: _Terms) -> _TokenLoss:
+def clip_loss(terms: Terms) -> _TokenLoss:
     """PPO's clipped objective (arXiv:1707.06347) with separate bounds (arXiv:2503.14476) and dual clip."""
     ratio_N, advantages_N, algorithm = terms.ratio, terms.advantages, terms.algorithm
     low, high = 1 - algorithm.clip_low, 1 + algorithm.clip_high
@@ -195,26 +199,26 @@ def clip_loss(terms: _Terms) -> _TokenLoss:
     return _TokenLoss(value=loss_N, is_clipped=is_clipped_N)
 
 
-def cispo_loss(terms: _Terms) -> _TokenLoss:
+def cispo_loss(terms: Terms) -> _TokenLoss:
     """REINFORCE weighted by the clipped ratio (arXiv:2506.13585): a clipped token keeps its gradient."""
     ratio_N = terms.ratio.detach()
     weight_N = ratio_N.clamp(1 - terms.algorithm.clip_low, 1 + terms.algorithm.clip_high)
     return _TokenLoss(value=-weight_N * terms.advantages * terms.logprobs, is_clipped=weight_N != ratio_N)
 
 
-def shaped_loss(terms: _Terms) -> _TokenLoss:
+def shaped_loss(terms: Terms) -> _TokenLoss:
     """LUFFY's policy shaping of offline tokens (arXiv:2504.14945): ratio / (ratio + gamma), not clipped."""
     # As a sigmoid of the log ratio, which cannot overflow.
     shaped_N = torch.sigmoid(terms.log_ratio - math.log(terms.algorithm.shaping_gamma))
     return _TokenLoss(value=-shaped_N * terms.advantages, is_clipped=torch.zeros_like(shaped_N, dtype=torch.bool))
 
 
-def cross_entropy_loss(terms: _Terms) -> _TokenLoss:
+def cross_entropy_loss(terms: Terms) -> _TokenLoss:
     """Imitation: the negative log-probability, whatever the advantage."""
     return _TokenLoss(value=-terms.logprobs, is_clipped=torch.zeros_like(terms.logprobs, dtype=torch.bool))
 
 
-TOKEN_LOSSES: Mapping[str, Callable[[_Terms], _TokenLoss]] = {
+TOKEN_LOSSES: Mapping[str, Callable[[Terms], _TokenLoss]] = {
     "clip": clip_loss,
     "cispo": cispo_loss,
     "shaped": shaped_loss,

@@ -153,6 +153,9 @@ def _rollout(theirs: Mapping[str, Any], left_out: list[tuple[str, Any, str]]) ->
     if is_sampled:
         made["validation.temperature"] = decoding.get("temperature", theirs["worker.rollout.temperature"])
         made["validation.top_p"] = decoding.get("top_p", theirs["worker.rollout.top_p"])
+        for penalty in ("presence_penalty", "repetition_penalty"):
+            if penalty in decoding:
+                made[f"validation.{penalty}"] = decoding[penalty]
         made["validation.top_k"] = max(0, decoding.get("top_k", theirs["worker.rollout.top_k"]))
     return made
 

@@ -14,10 +14,11 @@ from rich.console import Console
 
 from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.fit import fitting_algorithm
-from easyvideor1.config import RunConfig
+from easyvideor1.algo.own import FUNCTIONS
+from easyvideor1.config import OWN_FUNCTIONS, RunConfig
 from easyvideor1.config_tree import to_tree
 from easyvideor1.data.check import CheckedData
-from easyvideor1.errors import DataError, EasyVideoError, Ended, RunError
+from easyvideor1.errors import DataError, EasyVideoError, Ended, RunError, UsageError
 from easyvideor1.evals.validation import validate
 from easyvideor1.extras import need_extras
 from easyvideor1.records.drafts import REMEDIES, cannot_write
@@ -27,6 +28,7 @@ from easyvideor1.records.trackers import Trackers, tracked
 from easyvideor1.records.watchdog import Watchdog
 from easyvideor1.report.page import write_report
 from easyvideor1.report.terminal import open_progress
+from easyvideor1.rewards.own_code import load_function, wanted_names
 from easyvideor1.rollout.engine import Engine, Sampling
 from easyvideor1.runs.ending import Ending, gentle_end
 from easyvideor1.runs.engines import engine_of_policy
@@ -80,6 +82,7 @@ def train(config: RunConfig) -> TrainedRun:
     """
     need_extras(config)
     algorithm = fitting_algorithm(config)
+    register_own(algorithm)
     folder = RunFolder(config.out)
     with gentle_end() as ending, joined(timeout_s=config.parallel.timeout_s) as ranks, ExitStack() as stack:
         with ranks.agree("folder"):
@@ -107,6 +110,17 @@ def train(config: RunConfig) -> TrainedRun:
         best_accuracy_frac=best if best >= 0 else None,
         is_first=ranks.is_first,
     )
+
+
+def register_own(algorithm: Algorithm) -> None:
+    """Load the functions of the user's that an algorithm names; raises UsageError for one that cannot be loaded."""
+    for name in OWN_FUNCTIONS:
+        place = getattr(algorithm, name)
+        if place is not None:
+            function = load_function(place)
+            if wanted_names(function) and len(wanted_names(function)) != 1:
+                raise UsageError(f"algorithm.options.{name}: {place} must take one argument")
+            FUNCTIONS[place] = function
 
 
 def _train(
@@ -233,6 +247,8 @@ def answer_questions(
                 temperature=config.validation.temperature,
                 top_p=config.validation.top_p,
                 top_k=config.validation.top_k,
+                presence_penalty=config.validation.presence_penalty,
+                repetition_penalty=config.validation.repetition_penalty,
                 max_response_tokens=config.validation.max_response_tokens or config.rollout.max_response_tokens,
             ),
             num_samples=config.train.validation_samples,

@@ -276,7 +276,9 @@ class Collector:
             if len(order) > 1 and (order == np.arange(len(order))).all():
                 order = np.roll(order, 1)
             clips.append(replace(clip, frames=np.ascontiguousarray(clip.frames[order])))
-        return self._prepare.example(example.prompt, tuple(clips))
+        # A prompt of its own, and names of their own for its media: engines keep what they have read by these.
+        plans = tuple(replace(plan, cache_key=f"{plan.cache_key}-shuffled-{seed}") for plan in example.prompt.plans)
+        return self._prepare.example(replace(example.prompt, plans=plans), tuple(clips))
 
     def _tell_waiting(self, waiting: Iterable[tuple[int, Way]], usable: Mapping[int, Usable], step: int) -> None:
         ids = list(dict.fromkeys(usable[place].prompt.sample.id for place, _ in waiting))

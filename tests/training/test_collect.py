@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 import json
 
@@ -21,9 +22,10 @@ from support.values import present
 from easyvideor1.algo.algorithms import ALGORITHMS
 from easyvideor1.errors import RunError, UsageError
 from easyvideor1.report.read import comparable, read_metrics, read_rollouts
+from easyvideor1.rollout.engine import Request, Sampling
 from easyvideor1.rollout.fake import FakeEngine
 from easyvideor1.training import shelf
-from easyvideor1.types import Clip, Sample, Score, ScoredResponse
+from easyvideor1.types import Clip, Example, Sample, Score, ScoredResponse
 
 
 class Counting(FakeEngine):
@@ -335,9 +337,12 @@ def test_t_grpo_asks_half_as_many_with_shuffled_frames_and_rewards_right_answers
     config = made_config(tmp_path, "algorithm.name=t_grpo", "train.prompts_per_step=6")
     seen = []
 
+    prompts = set()
+
     def script(example, index, seed):
         order = [int(frame[0, 0, 0]) for clip in example.clips for frame in clip.frames]
         seen.append((example.sample.modality, tuple(order)))
+        prompts.add((tuple(order), id(example.prompt)))
         return json.dumps(GOOD if order in ([], [0, 1, 2, 3]) else BAD)
 
     engine = Counting(script)
@@ -349,6 +354,9 @@ def test_t_grpo_asks_half_as_many_with_shuffled_frames_and_rewards_right_answers
     assert sorted(engine.calls) == sorted([(4, False)] * 6 + [(2, False)] * num_videos)
     assert {order for _, order in seen if order} > {(0, 1, 2, 3)}
     assert all(sorted(order) == [0, 1, 2, 3] for _, order in seen if order)
+    # Engines keep what they have read of a prompt: one with shuffled frames is another prompt.
+    whole = {prompt for order, prompt in prompts if order in ((), (0, 1, 2, 3))}
+    assert whole.isdisjoint(prompt for order, prompt in prompts if order not in ((), (0, 1, 2, 3)))
     for group in made.groups:
         assert [score.value for score in group.scores] == pytest.approx([1.3 if is_video(group.prompt) else 1.0] * 4)
     assert made.tally.values()["rollout/shuffled_accuracy_frac"] == 0.0
@@ -356,3 +364,24 @@ def test_t_grpo_asks_half_as_many_with_shuffled_frames_and_rewards_right_answers
 
 def is_video(prompt):
     return bool((prompt.token_types == 2).any())
+
+
+def test_an_engine_answers_to_the_frames_that_it_is_shown_in_shuffled_order(tmp_path):
+    """With a real engine: the greedy answers' log-probs to other pixels are others, though the ids are the same."""
+    trainer = made_trainer(made_config(tmp_path, "algorithm.name=t_grpo"))
+    collector = trainer._collector
+    usable, _ = collector.supply.take(6, 0, goes_on=False)
+    item = next(item for item in usable.values() if is_video(item.prompt))
+    shown = np.arange(4, dtype=np.uint8)[:, None, None, None] * np.ones((1, 3, 2, 2), np.uint8)
+    clip = Clip(frames=shown, times_s=(0.0, 1.0, 2.0, 3.0), source_fps=1.0, duration_s=4.0, backend="made")
+    item.__dict__["example"] = dataclasses.replace(item.example, clips=(clip,))
+    other = {name: -tensor if "pixel" in name else tensor for name, tensor in item.example.features.items()}
+    collector._prepare.example = lambda prompt, clips: Example(prompt=prompt, clips=clips, features=other)
+    shuffled = collector._with_shuffled_frames(item, 7)
+    assert shuffled.prompt.input_ids is item.example.prompt.input_ids
+    sampling = Sampling(temperature=0.0, max_response_tokens=1)
+    requests = [Request(example=example, sampling=sampling, seed=1) for example in (item.example, shuffled)]
+    with trainer._engine.awake():
+        answers = dict(trainer._engine.generate(requests))
+    first, second = (answers[number][0].logprobs for number in (0, 1))
+    assert first != pytest.approx(second, abs=1e-6)
