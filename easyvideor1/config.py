@@ -126,7 +126,7 @@ class DataConfig:
     """System message of rows that have none of their own; None: that of the chat template."""
     max_prompt_tokens: int = 16_384
     """Longest prompt; longer ones are bad samples, found from the plan before any decode."""
-    workers: int = 4
+    workers: int = 2
     """Samples that each rank plans, decodes and cuts into patches at once, each decoder in a process of its own."""
     ahead_mb: int = 8192
     """Memory, in MiB on each rank, for samples of the next step that are made ready while this one samples and trains

@@ -20,6 +20,7 @@ from easyvideor1.records.drafts import REMEDIES, reason
 COMMANDS = {
     "demo": "train a tiny model on made-up video questions, end to end, on a CPU",
     "train": "train a model by a recipe",
+    "plan": "say what a run will need: tokens, memory, disk and time, without weights or a GPU",
     "config": "list every key of a recipe with its type, default, unit and meaning",
     "reward": "score responses, and try the grader on a data set",
     "eval": "evaluate a model on public video benchmarks; list, items, score, prepare, export, show, diff",

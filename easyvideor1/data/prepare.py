@@ -77,12 +77,8 @@ class Preparer:
 
     def num_bytes(self, prompt: Prompt) -> int:
         """Memory that the pixels of a prompt take: uint8 frames, and patches in the model's type."""
-        vision, total = self.encoder.vision, 0
-        for plan in prompt.plans:
-            frame = 3 * plan.height * plan.width
-            num_padded = plan.grid_thw[0] * vision.temporal_patch
-            total += frame * (len(plan.times_s) + num_padded * self._dtype.itemsize)
-        return total
+        vision = self.encoder.vision
+        return sum(pixel_bytes(plan, vision, itemsize=self._dtype.itemsize) for plan in prompt.plans)
 
     def example(self, prompt: Prompt, clips: tuple[Clip, ...]) -> Example:
         features = media_inputs(prompt, clips, self.encoder.vision, dtype=self._dtype)
@@ -91,3 +87,9 @@ class Preparer:
     def __call__(self, sample: Sample) -> Example:
         prompt = self.prompt(sample)
         return self.example(prompt, self.clips(prompt))
+
+
+def pixel_bytes(plan: MediaPlan, vision: VisionSpec, *, itemsize: int) -> int:
+    """Memory that a medium takes once it is read: uint8 frames, and patches of numbers of that size."""
+    num_padded = plan.grid_thw[0] * vision.temporal_patch
+    return 3 * plan.height * plan.width * (len(plan.times_s) + num_padded * itemsize)

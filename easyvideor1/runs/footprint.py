@@ -1,0 +1,238 @@
+"""The memory that a run needs on each GPU, part by part, by arithmetic over the widths of its model.
+
+What stays (weights, gradients, the optimizer's numbers) is exact. What an update keeps for its backward is counted per
+token and layer, from the tensors that autograd saves in Transformers' layers; tests compare it with what is saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from easyvideor1.config import RunConfig
+from easyvideor1.model.sizes import Sizes
+from easyvideor1.rollout.hf.engine import READ_TOKENS
+from easyvideor1.runs.devices import Device
+from easyvideor1.runs.planned_tokens import Tokens
+from easyvideor1.training.head import CHUNK_BYTES
+
+F32 = 4
+ADAM_MOMENTS = 2
+RESERVE_FRAC = 0.08
+"""Of a GPU's memory, which the allocator cannot use whole."""
+VLLM_FRAC = 0.9
+"""Of a GPU's memory, which vLLM takes where its gpu_memory_utilization is not set."""
+GRADIENTS, GRADIENTS_AGAIN = 0.5, 0.75
+"""Of what a layer keeps: gradients that exist beside it in the backward, usually and where layers are computed again
+(measured on a CPU, as perf.update_memory does)."""
+SAMPLING_COPIES = 4
+"""Tensors over the vocabulary that exist at once while a token is drawn."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Footprint:
+    """Bytes on one GPU, by part."""
+
+    base: int
+    """See Device.base_bytes."""
+    lasting: Mapping[str, int]
+    """What is there all the time."""
+    update: Mapping[str, int]
+    """What an update needs beside it."""
+    rollout: Mapping[str, int]
+    """What sampling needs beside it."""
+    host: Mapping[str, int]
+    """In main memory, for each rank."""
+
+    @property
+    def peak(self) -> int:
+        phases = sum(self.update.values()), sum(self.rollout.values())
+        return self.base + sum(self.lasting.values()) + max(phases)
+
+    def fits(self, device: Device) -> bool:
+        return self.peak <= usable_bytes(device)
+
+
+def usable_bytes(device: Device) -> int:
+    return round((1 - RESERVE_FRAC) * device.memory_bytes)
+
+
+def footprint(
+    config: RunConfig, sizes: Sizes, tokens: Tokens, *, response_tokens: int, ranks: int, device: Device, is_gpu: bool
+) -> Footprint:
+    """The memory of each rank.
+
+    Args:
+        response_tokens: mean length of a response.
+        ranks: GPUs that share the training.
+    """
+    work = _Work(config, sizes, tokens, response_tokens=response_tokens, ranks=ranks)
+    return Footprint(
+        base=device.base_bytes,
+        lasting=work.lasting(),
+        update=work.update(is_gpu=is_gpu),
+        rollout=work.rollout(device),
+        host=work.host(),
+    )
+
+
+@dataclass(frozen=True)
+class _Work:
+    config: RunConfig
+    sizes: Sizes
+    tokens: Tokens
+    response_tokens: int
+    ranks: int
+
+    @property
+    def _item(self) -> int:
+        """Bytes of a number that the model computes in."""
+        return F32 if self.config.model.dtype == "float32" else 2
+
+    @property
+    def _is_sharded(self) -> bool:
+        return self.ranks > 1
+
+    @property
+    def _shards(self) -> int:
+        """Ranks that share a weight."""
+        return self.ranks if self.config.parallel.shard == "full" else 1
+
+    @property
+    def _needs_reference(self) -> bool:
+        return bool(self.config.algorithm.options.get("kl_coef")) and self.config.model.lora is None
+
+    def lasting(self) -> dict[str, int]:
+        sizes, shards, item = self.sizes, self._shards, self._item
+        all_weights = sizes.weights + sizes.adapters
+        is_copied = item != F32 and not self._is_sharded
+        held = F32 if self._is_sharded else item
+        parts = {
+            "weights": all_weights * held // shards,
+            "float32 copies of the weights that train": sizes.trained * F32 if is_copied else 0,
+            "gradients": sizes.trained * F32 // shards,
+            "optimizer": ADAM_MOMENTS * sizes.trained * F32 // shards,
+            "reference model": sizes.weights * held // shards if self._needs_reference else 0,
+            "copy that samples": sizes.weights * item if self._has_copy else 0,
+        }
+        if self.config.parallel.cpu_offload and self._is_sharded:
+            parts |= dict.fromkeys(("weights", "gradients", "optimizer", "reference model"), 0)
+        return {name: size for name, size in parts.items() if size}
+
+    @property
+    def _has_copy(self) -> bool:
+        return self.config.rollout.engine == "hf" and (self._is_sharded or self.config.train.async_level > 0)
+
+    def update(self, *, is_gpu: bool) -> dict[str, int]:
+        sizes, item = self.sizes, self._item
+        num_tokens, num_patches, num_responses = self._pack()
+        per_token = text_layer_bytes(sizes, item=item)
+        per_patch = tower_layer_bytes(sizes, item=item)
+        tower_trains = not self.config.model.freeze_vision_tower and self.config.model.lora is None
+        # With activation checkpointing a layer keeps its input only, and one at a time is computed again.
+        if self.config.model.gradient_checkpointing:
+            text = num_tokens * (sizes.layers * sizes.hidden * item + (1 + GRADIENTS_AGAIN) * per_token)
+            tower = num_patches * (sizes.tower_layers * sizes.tower_hidden * item + (1 + GRADIENTS_AGAIN) * per_patch)
+        else:
+            text = num_tokens * (sizes.layers + GRADIENTS) * per_token
+            tower = num_patches * (sizes.tower_layers + GRADIENTS) * per_patch
+        ends = num_tokens * (4 * item + F32) * sizes.hidden
+        mergers = num_patches * 2 * sizes.mergers * sizes.tower_hidden * item
+        logits = 2 + int(bool(self.config.algorithm.options.get("entropy_coef")))
+        of_output = sizes.vocabulary * sizes.hidden
+        parts = {
+            "activations, text": round(text + ends),
+            "activations, vision tower": round(tower + mergers if tower_trains else num_patches * per_patch),
+            "patches": num_patches * sizes.patch_values * item,
+            "logits": logits * min(CHUNK_BYTES, num_responses * sizes.vocabulary * F32),
+            # In float32 where products of halves cannot be summed in it, and its gradient always.
+            "output layer": of_output * F32 * (int(self._trains_all) + int(item != F32 and not is_gpu)),
+            "gradients before they are added up": sizes.trained * item if item != F32 and not self._is_sharded else 0,
+            "layers that are gathered": (2 * sizes.largest_layer + sizes.root) * item if self._is_sharded else 0,
+        }
+        return {name: size for name, size in parts.items() if size}
+
+    @property
+    def _trains_all(self) -> bool:
+        return self.config.model.lora is None
+
+    def _pack(self) -> tuple[int, int, int]:
+        """Tokens, patches and response tokens of the largest pack."""
+        n, prompts = self.config.rollout.n, self.config.train.prompts_per_step / self.ranks
+        of_group = self.tokens.prompt_mean + n * self.response_tokens
+        largest = self.tokens.prompt_max + n * self.response_tokens
+        num_tokens = round(min(self.config.train.tokens_per_pack, max(largest, prompts * of_group)))
+        num_vision = max(self.tokens.vision_max, num_tokens * self.tokens.vision_mean / of_group)
+        share = n * self.response_tokens / of_group
+        return num_tokens, round(num_vision * self.sizes.patches_per_token), round(share * num_tokens)
+
+    def rollout(self, device: Device) -> dict[str, int]:
+        config, sizes, item = self.config, self.sizes, self._item
+        if config.rollout.engine == "vllm_server":
+            return {}  # servers have GPUs of their own
+        if config.rollout.engine == "vllm":
+            share = float(config.rollout.vllm.engine_args.get("gpu_memory_utilization", VLLM_FRAC))
+            return {"vLLM (weights, KV cache)": round(share * device.memory_bytes)}
+        held = self._kv_tokens()
+        read = max(self.tokens.prompt_max, min(READ_TOKENS, held))
+        patches = read * self.tokens.vision_mean / self.tokens.prompt_mean * sizes.patches_per_token
+        parts = {
+            "KV cache": held * sizes.attention_layers * 2 * sizes.key * item,
+            "prompts that are read": round(read * (6 * sizes.hidden + 3 * sizes.inner + 2 * sizes.query) * item),
+            "patches": round(patches * (sizes.patch_values + 12 * sizes.tower_hidden + 2 * sizes.tower_inner) * item),
+            "logits": SAMPLING_COPIES * self.concurrent() * sizes.vocabulary * F32,
+            "output layer in float32": sizes.vocabulary * sizes.hidden * F32 if item != F32 else 0,
+        }
+        return {name: size for name, size in parts.items() if size}
+
+    def _sequences(self) -> float:
+        return self.config.train.prompts_per_step * self.config.rollout.n / self.ranks
+
+    def concurrent(self) -> int:
+        """Responses that are sampled at once on this rank."""
+        rollout = self.config.rollout
+        each = rollout.max_response_tokens + self.tokens.prompt_mean / rollout.n
+        return max(1, min(int(rollout.tokens_per_batch / each), round(self._sequences())))
+
+    def _kv_tokens(self) -> int:
+        rollout = self.config.rollout
+        each = rollout.max_response_tokens + self.tokens.prompt_mean / rollout.n
+        return round(self.concurrent() * each)
+
+    def host(self) -> dict[str, int]:
+        prompts = self.config.train.prompts_per_step / self.ranks
+        of_step = prompts * self.tokens.example_bytes_mean
+        offloaded = 0
+        if self.config.parallel.cpu_offload and self._is_sharded:
+            offloaded = (self.sizes.weights + 3 * self.sizes.trained) * F32 // self._shards
+        return {
+            "frames and patches of a step": round(of_step),
+            "the same, made ready for the next": round(min(of_step, self.config.data.ahead_mb * 2**20)),
+            "weights and optimizer": offloaded,
+        }
+
+
+def concurrent_responses(config: RunConfig, tokens: Tokens, sizes: Sizes, *, ranks: int) -> int:
+    """Responses that are sampled at once on one rank."""
+    return _Work(config, sizes, tokens, response_tokens=0, ranks=ranks).concurrent()
+
+
+def text_layer_bytes(sizes: Sizes, *, item: int) -> int:
+    """What a text layer keeps of a token for the backward.
+
+    Of each of its two norms the input in float32, the normalised values and the result; of queries and keys what their
+    norms and rotary positions need; values and the output of attention; of the MLP gate, up, their activation and
+    product.
+
+    Args:
+        item: bytes of a number that the model computes in.
+    """
+    norms = 2 * (F32 + 2 * item) * sizes.hidden if item != F32 else 24 * sizes.hidden
+    attention = item * (4 * sizes.query + 5 * sizes.key) + (0 if item == F32 else F32 * (sizes.query + sizes.key))
+    return norms + attention + 4 * item * sizes.inner
+
+
+def tower_layer_bytes(sizes: Sizes, *, item: int) -> int:
+    """What a layer of the vision tower keeps of a patch: norms, queries, keys and values before and after their rotary
+    positions, the output of attention, and the MLP before and after its activation."""
+    return item * (10 * sizes.tower_hidden + 2 * sizes.tower_inner)

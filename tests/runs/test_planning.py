@@ -1,0 +1,223 @@
+"""Plans: sizes of models, counts of tokens, memory part by part, and what is said where a run does not fit."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.small_run import recipe, rows, write_inputs, write_rows
+from support.tiny_models import tiny_case, tiny_model
+
+from easyvideor1.cli import main
+from easyvideor1.config import LoraConfig, ModelConfig, RunConfig
+from easyvideor1.data.samples import read_samples
+from easyvideor1.errors import UsageError
+from easyvideor1.model.sizes import model_without_weights, sizes_of
+from easyvideor1.recipe import RECIPES, load_config
+from easyvideor1.runs.devices import DEVICES
+from easyvideor1.runs.footprint import Footprint, footprint, text_layer_bytes, tower_layer_bytes, usable_bytes
+from easyvideor1.runs.parts import opened
+from easyvideor1.runs.planned_tokens import Counted, Tokens
+from easyvideor1.runs.planning import Plan, make_plan
+from easyvideor1.training import shared_prefix
+from easyvideor1.training.logprobs import response_logprobs
+from easyvideor1.training.pack import pack_groups
+
+PUBLISHED = {"2B": 2_127_532_032, "4B": 4_437_815_808, "8B": 8_767_123_696}
+"""Numbers of weights in the files of Qwen3-VL-Instruct."""
+GIB = 1 << 30
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_inputs(tmp_path_factory.mktemp("small"))
+
+
+@pytest.mark.parametrize("size", PUBLISHED)
+def test_the_sizes_of_published_models_are_theirs(size: str) -> None:
+    model = model_without_weights(ModelConfig(path=f"models/Qwen3-VL-{size}-Instruct", dtype="bfloat16"))
+    assert sizes_of(model).weights == PUBLISHED[size]
+    assert {weight.device.type for weight in model.parameters()} == {"meta"}
+
+
+def test_a_model_that_is_not_known_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match=r"models/Other-7B: no config.json.*qwen3_vl_8b"):
+        model_without_weights(ModelConfig(path="models/Other-7B"))
+
+
+def test_adapters_train_alone() -> None:
+    path = "models/Qwen3-VL-2B-Instruct"
+    sizes = sizes_of(model_without_weights(ModelConfig(path=path, lora=LoraConfig(rank=8))))
+    # Of each of 28 layers: rank x (in + out) of q, k, v, o, gate, up, down.
+    per_layer = 8 * ((2048 + 2048) * 2 + (2048 + 1024) * 2 + (2048 + 6144) * 3)
+    assert sizes.trained == sizes.adapters == 28 * per_layer
+    assert sizes.weights == PUBLISHED["2B"]
+
+
+def test_token_counts_are_the_trainers(small: Path, tmp_path: Path) -> None:
+    path = recipe(small, tmp_path / "run", changes={"train.steps": 1, "train.prompts_per_step": 4})
+    config = load_config(path)
+    tokens = make_plan(config, device="cpu", gpus=1).tokens
+    with opened(config) as parts:
+        prompts = [parts.prepare.prompt(sample) for sample in read_samples(config.data.train[0].path)]
+        sizes = [parts.prepare.num_bytes(prompt) for prompt in prompts]
+        examples = [parts.prepare.example(prompt, parts.prepare.clips(prompt)) for prompt in prompts]
+    assert [item.tokens for item in tokens.prompts] == [len(prompt) for prompt in prompts]
+    assert [item.vision for item in tokens.prompts] == [int((prompt.token_types != 0).sum()) for prompt in prompts]
+    held = [
+        sum(clip.frames.nbytes for clip in example.clips)
+        + sum(tensor.nbytes for name, tensor in example.features.items() if name.startswith("pixel"))
+        for example in examples
+    ]
+    assert [item.example_bytes for item in tokens.prompts] == sizes == held
+    assert tokens.num_media == 3
+    assert tokens.cache_bytes == sum(clip.frames.nbytes for example in examples for clip in example.clips)
+
+
+def tokens_of(prompt: int, vision: int, example_bytes: int = 0) -> Tokens:
+    return Tokens(
+        prompts=(Counted(tokens=prompt, vision=vision, frame_bytes=0, example_bytes=example_bytes),),
+        num_rows=1,
+        num_bad=0,
+        num_media=0,
+        cache_bytes=0,
+        basis="made up",
+    )
+
+
+def memory(config: RunConfig, *, ranks: int = 1, tokens: Tokens | None = None) -> Footprint:
+    sizes = sizes_of(model_without_weights(config.model))
+    found = tokens or tokens_of(1000, 0)
+    return footprint(config, sizes, found, response_tokens=100, ranks=ranks, device=DEVICES["h100"], is_gpu=True)
+
+
+def test_what_lasts_is_exact_by_hand() -> None:
+    num = PUBLISHED["8B"]
+    config = load_config("qwen3_vl_8b_video")
+    alone = memory(config).lasting
+    assert alone == {
+        "weights": 2 * num,
+        "float32 copies of the weights that train": 4 * num,
+        "gradients": 4 * num,
+        "optimizer": 8 * num,
+    }
+    shared = memory(config, ranks=32).lasting
+    assert shared == {
+        "weights": 4 * num // 32,
+        "gradients": 4 * num // 32,
+        "optimizer": 8 * num // 32,
+        "copy that samples": 2 * num,
+    }
+    ahead = replace(config, train=replace(config.train, async_level=1))
+    assert memory(ahead).lasting["copy that samples"] == 2 * num
+    # Keys and values of as many responses as tokens_per_batch allows, each with its part of the prompt's.
+    at_once = 65_536 // (4096 + 125)
+    assert memory(config).rollout["KV cache"] == at_once * (4096 + 125) * 36 * 2 * 1024 * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("num_videos", [0, 1])
+def test_activations_are_what_autograd_keeps(dtype: torch.dtype, num_videos: int) -> None:
+    """Counted by the storages that are saved for the backward, weights apart."""
+    model = tiny_model("qwen3_vl").to(dtype)
+    shared_prefix.enable(model)
+    media: dict[str, Any] = {"videos": [(8, 8, 8)] * num_videos} if num_videos else {}
+    case = tiny_case(model, name="a", lengths=[100, 100], text_len=120, **media)
+    features = {name: item.to(dtype) if item.is_floating_point() else item for name, item in case.features.items()}
+    [pack] = pack_groups([case.group], tokens_per_pack=10_000).packs
+    own = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+    kept: dict[int, int] = {}
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        response_logprobs(model, pack, {0: features}, with_entropy=True)
+    sizes, item = sizes_of(model), dtype.itemsize
+    num_patches = sum(len(tensor) for name, tensor in features.items() if name.startswith("pixel"))
+    text = pack.num_tokens * (sizes.layers * text_layer_bytes(sizes, item=item) + (4 * item + 4) * sizes.hidden)
+    tower = num_patches * (
+        sizes.tower_layers * tower_layer_bytes(sizes, item=item)
+        + 2 * sizes.mergers * sizes.tower_hidden * item
+        + sizes.patch_values * item
+    )
+    logits = 200 * sizes.vocabulary * 4
+    assert text + tower + logits == pytest.approx(sum(kept.values()), rel=0.2)
+
+
+def made_plan(small: Path, out: Path, *words: str, **options: Any) -> Plan:
+    config = load_config(recipe(small, out), words)
+    return make_plan(config, **{"device": "cpu", "gpus": 1, **options})
+
+
+def test_the_largest_pack_fits_and_one_step_more_does_not(small: Path, tmp_path: Path) -> None:
+    words = ("train.prompts_per_step=4096", "rollout.tokens_per_batch=1024", "data.train=[{path: nowhere.jsonl}]")
+    plan = made_plan(small, tmp_path / "run", *words, memory_gb=0.8)
+    largest = plan.largest_pack_tokens
+    assert largest is not None
+
+    def peak(tokens: int) -> int:
+        return made_plan(small, tmp_path / "run", *words, f"train.tokens_per_pack={tokens}").memory.peak
+
+    assert peak(largest) <= usable_bytes(plan.device) < peak(largest + 1024)
+
+
+def test_what_is_advised_makes_it_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "qwen3_vl_8b_video", "--gpu", "h200"]) == 1
+    told = capsys.readouterr().out
+    assert "it does NOT fit" in told
+    assert "4 GPUs instead of 1" in told
+    assert "model.lora" in told
+    assert main(["plan", "qwen3_vl_8b_video", "--gpu", "h200", "model.lora={rank: 64, alpha: 128}"]) == 0
+    assert main(["plan", "qwen3_vl_8b_video", "--gpu", "h100", "--gpus", "32"]) == 1
+    told = capsys.readouterr().out
+    advised = re.search(r"^  (train.tokens_per_pack=\d+)$", told, re.MULTILINE)
+    assert advised
+    assert main(["plan", "qwen3_vl_8b_video", "--gpu", "h100", "--gpus", "32", advised[1]]) == 0
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in RECIPES.glob("*.yaml")))
+def test_every_shipped_recipe_is_planned(
+    name: str, small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On made-up rows, with the tokenizer of no model there: vision tokens are counted, text is estimated."""
+    data = write_rows(small / "planned.jsonl", rows())
+    words = [f"data.train=[{{path: {data}}}]", f"out={tmp_path / 'run'}"]
+    main(["plan", name, *words, "--gpu", "h200", "--gpus", "8", "--json"])
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["tokens"]["rows"] == 4
+    assert plan["tokens"]["vision_max"] > 0
+    assert plan["pace"]["step_s"] > 0
+    assert plan["steps"] == load_config(name).train.steps
+    if named := re.search(r"_(\d)gpu$", name):  # with videos of the most frames and pixels too
+        assert main(["plan", name, "--gpu", "h100", "--gpus", named[1]]) == 0
+
+
+def test_rows_that_cannot_be_used_are_counted_and_missing_data_are_bounded(small: Path, tmp_path: Path) -> None:
+    broken = write_rows(small / "broken.jsonl", [*rows(), {**rows()[0], "problem_id": "x", "videos": ["none.mp4"]}])
+    plan = made_plan(small, tmp_path / "run", f"data.train=[{{path: {broken}}}]")
+    assert (plan.tokens.num_rows, plan.tokens.num_bad) == (5, 1)
+    missing = made_plan(small, tmp_path / "run", "data.train=[{path: nowhere.jsonl}]")
+    # 4 frames of 64 x 64: two steps in time of 4 tokens.
+    assert missing.tokens.vision_max == 8
+    assert "nowhere.jsonl is not there" in missing.tokens.basis
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["rollout.engine=vllm"], "rollout.engine=vllm works in a run of one process, not on --gpus 8"),
+        (["train.async_level=1"], "train.async_level=1 works in a run of one process, not on --gpus 8"),
+    ],
+)
+def test_what_several_gpus_cannot_run_is_refused(
+    words: list[str], match: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", "qwen3_vl_8b_video", "--gpus", "8", *words]) == 2
+    assert match in capsys.readouterr().err
