@@ -18,7 +18,7 @@ from easyvideor1.extras import need
 
 ID_FIELDS = ("id", "question_id", "uid", "key", "Question ID", "problem_id", "qid")
 ENDINGS = (".jsonl", ".json", ".xlsx", ".csv", ".tsv", ".parquet")
-TEXT_FIELDS = ("response", "prediction", "output", "pred", "answer_by_model")
+TEXT_FIELDS = ("response", "prediction", "output", "pred", "answer_by_model", "video-llm-prediction")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from easyvideor1.config import ModelConfig
@@ -16,6 +18,8 @@ from easyvideor1.rollout.engine import Engine, Sampling
 ENGINES = ("hf", "vllm", "openai")
 CHUNK_TOKENS = 8192
 """Of prompts that vLLM reads in one step: a long one is cut, so that responses under way go on beside it."""
+PIECES, PIECE_BYTES = 64, 1 << 14
+"""Of a file of weights, that tell it from others of its size."""
 GIVEN_UP_S = 3600.0
 """After which a response of vLLM is given up."""
 
@@ -62,6 +66,31 @@ class EngineChoice:
                 "the engine hf knows no presence or repetition penalty; set them to 0 and 1 in the protocol, or take "
                 "another --engine"
             )
+
+
+def weights_of(path: str) -> list[list[Any]]:
+    """Name, size in bytes and digest of each weight file of a model, a run or a checkpoint; none of a served model.
+
+    The digest is of pieces all over the file, which no training step leaves as they are.
+    """
+    if not Path(path).is_dir():
+        return []
+    from easyvideor1.runs.starting_model import trained_model
+
+    trained = trained_model(path)
+    folder = Path(path) if trained is None else trained.checkpoint
+    files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("model/*.safetensors"))
+    return [[file.name, file.stat().st_size, _digest(file)] for file in files]
+
+
+def _digest(path: Path) -> str:
+    """Of evenly spaced pieces of a file, its beginning and end among them."""
+    digest, size = hashlib.sha256(), path.stat().st_size
+    with path.open("rb") as file:
+        for number in range(PIECES):
+            file.seek(max(0, size - PIECE_BYTES) * number // (PIECES - 1))
+            digest.update(file.read(PIECE_BYTES))
+    return digest.hexdigest()[:16]
 
 
 def engine_opener(

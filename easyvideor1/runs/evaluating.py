@@ -40,7 +40,7 @@ from easyvideor1.records.folder import run_facts
 from easyvideor1.records.jsonl import Lines
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.runs.benchmarks import JudgeAddress, write_folder
-from easyvideor1.runs.eval_engines import EngineChoice, engine_opener
+from easyvideor1.runs.eval_engines import EngineChoice, engine_opener, weights_of
 from easyvideor1.runs.eval_grading import graded, judge_again, judge_at
 from easyvideor1.runs.eval_loads import load_group, longest_tokens
 from easyvideor1.runs.looked import look_at_all
@@ -256,7 +256,11 @@ def plan_benchmarks(settings: EvalSettings) -> list[Plan]:
             )
         )
     if not plans:
-        raise DataError("no benchmark lies there", where=str(settings.data_root), remedy="see `easyvideor1 eval list`")
+        raise DataError(
+            "no benchmark of `eval list` is in this folder",
+            where=str(settings.data_root),
+            remedy="see `easyvideor1 eval list`",
+        )
     return plans
 
 
@@ -265,7 +269,7 @@ def decisive(settings: EvalSettings) -> dict[str, Any]:
     folder = Path(settings.engine.model.path)
     return {
         "model": str(folder.resolve()) if folder.is_dir() else settings.engine.model.path,
-        "weights": [[file.name, file.stat().st_size] for file in sorted(folder.glob("*.safetensors"))],
+        "weights": weights_of(settings.engine.model.path),
         "dtype": settings.engine.model.dtype,
         "engine": settings.engine.name,
         "seed": settings.seed,

@@ -3,16 +3,19 @@
 import json
 import os
 import random
+import shutil
 import signal
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 from support.made_benchmarks import NAMES, add_hanging_video, make_data, make_model, start, words
 
 from easyvideor1.cli import main
 from easyvideor1.records.jsonl import read_objects
+from easyvideor1.runs.eval_engines import weights_of
 
 KILLS = 2
 DEADLINE_S = "40"
@@ -163,6 +166,17 @@ def test_a_score_is_traced_to_what_made_it(whole: Path, capsys: pytest.CaptureFi
 def test_a_folder_of_other_settings_is_refused(model: Path, data: Path, whole: Path, capsys: Any) -> None:
     assert main([*words(model, data, whole), "--seed", "7"]) == 2
     assert "made with other settings (seed)" in capsys.readouterr().err
+
+
+def test_weights_of_one_size_are_told_apart(model: Path, tmp_path: Path) -> None:
+    shutil.copytree(model, tmp_path / "copy")
+    assert weights_of(str(tmp_path / "copy")) == weights_of(str(model))
+    file = tmp_path / "copy" / "model.safetensors"
+    tensors = {name: 1.001 * tensor for name, tensor in load_file(file).items()}
+    save_file(tensors, file, metadata={"format": "pt"})
+    assert file.stat().st_size == (model / "model.safetensors").stat().st_size
+    assert weights_of(str(tmp_path / "copy")) != weights_of(str(model))
+    assert weights_of("a-name-at-a-server") == []
 
 
 def test_two_runs_are_compared_by_their_folders(whole: Path, capsys: Any) -> None:
