@@ -41,11 +41,12 @@ def _tagged(response: Response) -> Found:
 
 
 def _concluded(response: Response) -> Found:
-    """The last answer block, else the text after the thinking; and in there the last boxed or stated answer."""
+    """The last answer block, else the text after the thinking; and in there the last boxed or stated answer, or a
+    labelled option that everything else explains."""
     body = (response.answers[-1] if response.answers else response.conclusion)[-MAX_LONG_CHARS:]
     if not body.strip():
         return (), "nothing after the thinking"
-    stated = stated_answers(body)
+    stated = [*stated_answers(body), *opening_answers(body)]
     return ((body, *stated, body) if response.answers else (*stated, body)), ""
 
 
@@ -68,6 +69,21 @@ def reading_of(name: str) -> Reading:
     if name not in READINGS:
         raise UsageError(f"'{name}' is no reading of answers; known: {', '.join(READINGS)}")
     return READINGS[name]
+
+
+_LABELLED = re.compile(r"[ \t*_(\[]*[A-Z](?:[.):\]*_]+(?:[ \t].*)?)?[ \t]*")
+_LATER_LABEL = re.compile(r"^[ \t*_(\[-]*[A-Z](?:[.):\]]|[ \t*_]*$)", re.MULTILINE)
+
+
+def opening_answers(text: str) -> list[str]:
+    """The first line of a text, if it is a letter or a labelled option and no other line begins with a label.
+
+    >>> opening_answers("B. A dog runs.\\nA is wrong, as no man is seen."), opening_answers("A. no man\\nB. a dog")
+    (['B. A dog runs.'], [])
+    """
+    first, _, rest = text.strip().partition("\n")
+    is_answer = rest.strip() and _LABELLED.fullmatch(first) and not _LATER_LABEL.search(rest)
+    return [first.strip()] if is_answer else []
 
 
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|[\u3002\uff01\uff1f\n]")

@@ -39,6 +39,22 @@ def test_mvbench_takes_silence_for_an_answer_and_the_grader_does_not(response, a
 
 
 @pytest.mark.parametrize(
+    ("response", "is_right"),
+    [
+        ("A\n\nB is not seen, and C neither.", 1),
+        ("(A)\nBecause option B is not shown.", 1),
+        ("A. Washed the mug.\nExplanation: B is wrong, as nothing is thrown.", 1),
+        ("**A. Washed the mug.**\n\nB cannot be.", 1),
+        ("A. Washed the mug.\nThis is not seen.\nB. Threw it.\nThis may be.", 0),
+        ("A. Washed the mug.\nBut the answer is B.", 0),
+        ("B\n\nA is not seen.", 0),
+    ],
+)
+def test_an_option_that_the_rest_explains_is_the_answer(response: str, is_right: int) -> None:
+    assert strict(A, response, reading="conclusion").value == is_right
+
+
+@pytest.mark.parametrize(
     ("response", "letter"),
     [("A", "A"), ("The best answer is B", "B"), ("A person waves", "A"), ("Answer: C", "C"), ("none", "")],
 )
