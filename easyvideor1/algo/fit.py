@@ -50,6 +50,11 @@ def _corrected(config: RunConfig, made: Algorithm) -> Algorithm:
             f"train.async_level={config.train.async_level}: algorithm '{made.name}' samples nothing, so nothing can be "
             "sampled ahead; leave it out"
         )
+    if "sampler_cap" in config.algorithm.options and made.sampler_cap is None:
+        raise UsageError(
+            f"train.async_level={config.train.async_level} with algorithm.options.sampler_cap=null: rollouts of older "
+            f"weights would train as if they were new; leave it out ({ASYNC_CAP:g}), or give a number"
+        )
     return made if made.sampler_cap is not None else replace(made, sampler_cap=ASYNC_CAP)
 
 

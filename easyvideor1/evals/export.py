@@ -39,7 +39,9 @@ def submission(scored: Scored) -> Any:
     if all(outcome.item.sample.options for outcome in scored.strict):
         return {outcome.item.id: letter(outcome.item) for outcome in scored.strict}
     if name in ("videoreasonbench", "charades_sta", "stvg"):
-        raise UsageError(f"{scored.benchmark.title} is scored at home: its authors take no file; export --to csv")
+        raise UsageError(
+            f"{scored.benchmark.title} is scored locally: its authors take no submission file; use --to csv"
+        )
     return {outcome.item.id: scored.responses.by_id.get(outcome.item.id, "") for outcome in scored.strict}
 
 

@@ -16,14 +16,15 @@ Series = list[tuple[int, float]]
 """(step, value) pairs in order."""
 
 ADVICE: dict[Part, str] = {
-    "decode": "videos are being decoded while training waits; preprocess them into the frame cache first",
-    "process": "turning frames into patches decides the speed; fewer or smaller frames help first",
+    "decode": "training waits for videos; preprocess them into the frame cache first, then raise data.workers",
+    "process": "training waits for prompts to be made; raise data.workers first",
     "rollout": "sampling decides the speed; a faster engine or larger rollout.tokens_per_batch helps first",
     "reward": "scoring decides the speed; give the rewards more workers or a faster judge",
     "update": "the gradient decides the speed; larger packs (train.tokens_per_pack) or more devices help first",
     "sync": "handing the weights to the sampler decides the speed; update less often or sync within the process",
     "validate": "validation takes more than training; validate less often or on fewer questions",
     "checkpoint": "writing checkpoints takes more than training; write them less often",
+    "wait": "sampling beside the update takes longer than the update; a faster engine helps first",
     "other": "most of the time is not measured by any part; profile the loop before changing anything",
 }
 

@@ -256,7 +256,11 @@ def plan_benchmarks(settings: EvalSettings) -> list[Plan]:
             )
         )
     if not plans:
-        raise DataError("no benchmark lies there", where=str(settings.data_root), remedy="see `easyvideor1 eval list`")
+        raise DataError(
+            "no benchmark of `eval list` is in this folder",
+            where=str(settings.data_root),
+            remedy="see `easyvideor1 eval list`",
+        )
     return plans
 
 

@@ -294,7 +294,8 @@ def judged_within(
             told = "; ".join(f"{item.sample.id}: {item.score.reason}" for item in unscored[:EXAMPLES_IN_ERRORS])
             raise RunError(
                 f"validation: {len(unscored)} of {total} answers could not be scored, more than "
-                f"reward.max_unscored_frac={limit:g} ({told}). Mend what judges them, then run the same command again"
+                f"reward.max_unscored_frac={limit:g} ({told}). Repair whatever failed to "
+                "score them, then run the same command again"
             )
         yield answer
 

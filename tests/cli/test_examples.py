@@ -7,7 +7,15 @@ from pathlib import Path
 import easyvideor1.cli
 from easyvideor1.cli import main
 
-FAST = {"demo": ["train.steps=1", "train.prompts_per_step=2", "data.validation=[]", "train.checkpoint_every=1"]}
+FAST = {
+    "demo": [
+        "train.steps=1",
+        "train.prompts_per_step=2",
+        "data.validation=[]",
+        "train.checkpoint_every=1",
+        "data.workers=1",
+    ]
+}
 ORDER = ["demo", "config", "report", "export", "ask", "explain", "preprocess", "cache", "video", "reward", "data_check",
          "data_clean", "data_convert", "data_filter", "eval_list", "train"]  # fmt: skip
 

@@ -45,7 +45,13 @@ def test_a_public_format_is_converted_checked_tried_and_trained_on(
     tree = {
         "out": str(tmp_path / "run"),
         "model": {"path": str(model)},
-        "data": {"train": [{"path": str(out)}], "video": SMALL, "image": SMALL, "max_prompt_tokens": 2000},
+        "data": {
+            "train": [{"path": str(out)}],
+            "video": SMALL,
+            "image": SMALL,
+            "max_prompt_tokens": 2000,
+            "workers": 1,
+        },
         "cache": {"dir": str(tmp_path / "cache")},
         "rollout": {"n": 2, "max_response_tokens": 4},
         "train": {"steps": 1, "prompts_per_step": 2, "stop": {"zero_reward_steps": 0}},

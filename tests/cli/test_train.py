@@ -64,6 +64,7 @@ def recipe(folder, out, data="rows.jsonl", **train):
             "video": small,
             "image": small,
             "max_prompt_tokens": 1000,
+            "workers": 1,
             "allow_shared_validation": True,  # the same rows, to keep this short
         },
         "cache": {"dir": str(folder / "cache")},

@@ -3,6 +3,7 @@
 import pytest
 from support.values import present
 
+from easyvideor1.records.stopwatch import PARTS
 from easyvideor1.report.summary import (
     changed_answers,
     mean_times,
@@ -92,3 +93,5 @@ def test_mean_times_are_over_all_steps_also_for_a_part_that_ran_once():
     assert times == {"update": 1.0, "validate": 0.5}
     assert time_verdict(times).startswith("Update takes 67% of the time (1.00 of 1.50 s a step): ")
     assert time_verdict({}) == "No part of the time was measured."
+    for part in PARTS:
+        assert time_verdict({part: 1.0}).startswith(f"{part.capitalize()} takes 100% of the time")

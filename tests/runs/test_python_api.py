@@ -13,7 +13,13 @@ from easyvideor1.report.read import comparable, read_metrics
 from easyvideor1.types import Sample
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
-SMALL = ["train.steps=2", "train.prompts_per_step=2", "data.validation=[]", "optimizer.schedule=constant"]
+SMALL = [
+    "train.steps=2",
+    "train.prompts_per_step=2",
+    "data.validation=[]",
+    "optimizer.schedule=constant",
+    "data.workers=1",
+]
 
 
 def run(*words: str, cwd: Path) -> subprocess.CompletedProcess:

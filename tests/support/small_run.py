@@ -76,6 +76,7 @@ def recipe(folder: Path, out: Path, *, data: str = "rows.jsonl", changes: Mappin
             "video": small,
             "image": small,
             "max_prompt_tokens": 1000,
+            "workers": 1,
             "allow_shared_validation": True,  # the same rows, to keep this short
         },
         "cache": {"dir": str(folder / "cache")},

@@ -176,6 +176,8 @@ def test_what_cannot_overlap_is_refused_by_name(tmp_path: Path) -> None:
         made_config(tmp_path, ASYNC, "rollout.engine=vllm")
     with pytest.raises(UsageError, match=r"async_level=1: algorithm 'sft' samples nothing"):
         fitting_algorithm(made_config(tmp_path, ASYNC, "algorithm.name=sft", "offline.enable=true"))
+    with pytest.raises(UsageError, match=r"async_level=1 with algorithm.options.sampler_cap=null"):
+        fitting_algorithm(made_config(tmp_path, ASYNC, "algorithm.options={sampler_cap: null}"))
 
     class Two(Ranks):
         size = 2

@@ -280,7 +280,10 @@ def _engine(arguments: dict[str, Any], *, is_cpu: bool) -> Any:
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
     if is_cpu:
         os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
-        os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")
+        # vLLM compiles some helpers even so: a minute or more of a C++ compiler for nothing. The variable is read when
+        # the compiler of torch is imported, which may have happened before.
+        if os.environ.setdefault("TORCH_COMPILE_DISABLE", "1") == "1":
+            torch._dynamo.config.disable = True
     from vllm import EngineArgs  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
     from vllm.v1.engine.llm_engine import LLMEngine  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
