@@ -69,7 +69,7 @@ def lines(plan: Plan) -> list[str]:
         f"{plan.update_tokens_per_step / 1e6:,.2f} million tokens in the update"
     )
     if tokens.num_rows:
-        told.append(f"  {train.steps} steps, {plan.steps_per_epoch:,.1f} a pass over the data")
+        told.append(f"  {plan.steps} steps, {plan.steps_per_epoch:,.1f} a pass over the data")
         told.append(f"cache: {_gib(tokens.cache_bytes)} for {tokens.num_media:,} media, uncompressed (cache.codec)")
     told.append(f"checkpoint: {_gib(plan.checkpoint_bytes)} each, {train.keep_checkpoints} kept and the best one")
     told.append(f"memory of each of {plan.ranks} x {plan.device_name}:")

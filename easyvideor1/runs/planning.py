@@ -35,6 +35,8 @@ class Plan:
     """Mean length of a response that is reckoned with."""
     sizes: Sizes
     tokens: Tokens
+    steps: int
+    """Of the run; with train.epochs, those that they come to."""
     memory: Footprint
     pace: Pace
     checkpoint_bytes: int
@@ -89,10 +91,10 @@ class Plan:
             "cache_bytes": tokens.cache_bytes,
             "media": tokens.num_media,
             "checkpoint_bytes": self.checkpoint_bytes,
-            "steps": self.config.train.steps,
+            "steps": self.steps,
             "steps_per_epoch": self.steps_per_epoch,
             "pace": {**self.pace.as_values(), "assumed": ASSUMED},
-            "run_hours": self.pace.step_s * self.config.train.steps / 3600,
+            "run_hours": self.pace.step_s * self.steps / 3600,
             "largest_pack_tokens": self.largest_pack_tokens,
             "remedies": list(self.remedies),
         }
@@ -129,6 +131,8 @@ def make_plan(
             changed, shape, tokens, response_tokens=length, ranks=ranks, device=place, is_gpu=device != "cpu"
         )
 
+    steps = config.with_samples(tokens.num_rows).train.steps
+    assert steps is not None
     found = memory(config)
     largest = _largest_pack(config, tokens, fits=lambda changed: memory(changed).fits(place))
     return Plan(
@@ -139,6 +143,7 @@ def make_plan(
         response_tokens=length,
         sizes=sizes,
         tokens=tokens,
+        steps=steps,
         memory=found,
         pace=pace(config, sizes, costs, tokens, response_tokens=length, ranks=gpus, device=place),
         checkpoint_bytes=CHECKPOINT_BYTES * 3 * sizes.trained + (0 if config.model.lora else 2 * sizes.weights),

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from support.small_run import environment
 
+WHEN_ASKED = pytest.mark.skipif("not config.getoption('markexpr')", reason="takes minutes: run it with -m slow")
+
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("processes", ["1", "2", "1 2"])
+@pytest.mark.parametrize("processes", ["1", pytest.param("2", marks=WHEN_ASKED), pytest.param("1 2", marks=WHEN_ASKED)])
 def test_four_kills_at_random_moments_change_nothing(processes: str) -> None:
     command = [sys.executable, "-m", "perf.kills", "--kills", "4", "--steps", "12", "--seed", "1"]
     command += ["--processes", *processes.split()]

@@ -4,14 +4,14 @@ import json
 import os
 import random
 import shutil
-import signal
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from safetensors.torch import load_file, save_file
-from support.made_benchmarks import NAMES, add_hanging_video, make_data, make_model, start, words
+from support.made_benchmarks import NAMES, add_hanging_video, make_data, make_model, words
+from support.warm_start import warm_command
 
 from easyvideor1.cli import main
 from easyvideor1.records.jsonl import read_objects
@@ -84,13 +84,12 @@ def test_a_run_that_was_killed_goes_on_to_the_same_answers(
     out = tmp_path / "killed"
     arguments = words(model, data, out)
     for kill in range(1, KILLS + 1):
-        process = start(arguments)
-        deadline = time.monotonic() + 120
-        while len(answers(out)) < 3 * kill and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.005)
-        assert process.poll() is None, "it ended before it was killed"
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        with warm_command(*arguments, env=os.environ) as process:
+            deadline = time.monotonic() + 120
+            while len(answers(out)) < 3 * kill and process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.005)
+            assert process.poll() is None, "it ended before it was killed"
+            process.kill()
         assert kill > 1 or 3 <= len(answers(out)) < 29
     with (out / "videomme" / "answers.jsonl").open("a") as file:
         file.write('{"id": "v0-0", "dra')  # what a kill may leave
@@ -101,6 +100,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_answers(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("not config.getoption('markexpr')", reason="takes minutes: run it with -m slow")
 @pytest.mark.timeout(1800)
 def test_ten_kills_at_random_moments_change_nothing(model: Path, tmp_path: Path) -> None:
     """With a broken, a missing and a hanging video among the items."""
@@ -124,14 +124,14 @@ def test_ten_kills_at_random_moments_change_nothing(model: Path, tmp_path: Path)
     arguments = words(model, data, out, "--deadline", DEADLINE_S)
     kills = []
     while len(kills) < 10:
-        before, process = len(answers(out)), start(arguments)
+        before = len(answers(out))
         is_early, wanted = rng.random() < 0.3, before + rng.randint(1, 20)
-        while not is_early and len(answers(out)) < wanted and process.poll() is None:
-            time.sleep(0.002)
-        time.sleep(rng.uniform(0.0, 5.0 if is_early else 0.02))
-        assert process.poll() is None, f"it ended before kill {len(kills) + 1}"
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        with warm_command(*arguments, env=os.environ) as process:
+            while not is_early and len(answers(out)) < wanted and process.poll() is None:
+                time.sleep(0.002)
+            time.sleep(rng.uniform(0.0, 5.0 if is_early else 0.02))
+            assert process.poll() is None, f"it ended before kill {len(kills) + 1}"
+            process.kill()
         kills.append(len(answers(out)) - before)
     assert sum(num > 0 for num in kills) >= 5, kills
     assert main(arguments) == 1

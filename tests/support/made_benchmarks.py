@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -111,9 +108,3 @@ def words(model: Path, data: Path, out: Path, *more: str) -> list[str]:
         "eval", "--model", str(model), "--benchmarks", ",".join(NAMES), "--data-root", str(data), "--out", str(out),
         "--protocol", str(data / "tiny.yaml"), "--dtype", "float32", "--workers", "2", "--json", *more,
     ]  # fmt: skip
-
-
-def start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    """The command in a process of its own."""
-    command = [sys.executable, "-m", "easyvideor1", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

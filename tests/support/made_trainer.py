@@ -23,7 +23,7 @@ from easyvideor1.training.policy import Policy
 from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.reference import Frozen, reference_of
 from easyvideor1.training.trainer import Trainer
-from easyvideor1.types import Example, Rollout, Score, StopReason
+from easyvideor1.types import Example, Prompt, Rollout, Score, StopReason
 from support.tiny_models import tiny_case, tiny_model
 
 NUM_SAMPLES = 6
@@ -60,7 +60,7 @@ class MadePreparer:
     def prompt(self, sample):
         return self.cases[sample.id].group.prompt
 
-    def num_bytes(self, prompt):
+    def num_bytes(self, prompt: Prompt) -> int:
         return 1
 
     def clips(self, prompt):

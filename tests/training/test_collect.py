@@ -378,6 +378,7 @@ def test_an_engine_answers_to_the_frames_that_it_is_shown_in_shuffled_order(tmp_
     other = {name: -tensor if "pixel" in name else tensor for name, tensor in item.example.features.items()}
     collector._prepare.example = lambda prompt, clips: Example(prompt=prompt, clips=clips, features=other)
     shuffled = collector._with_shuffled_frames(item, 7)
+    assert shuffled is not None
     assert shuffled.prompt.input_ids is item.example.prompt.input_ids
     sampling = Sampling(temperature=0.0, max_response_tokens=1)
     requests = [Request(example=example, sampling=sampling, seed=1) for example in (item.example, shuffled)]
