@@ -141,6 +141,8 @@ class DataConfig:
     templates: str | None = None
     """Prompt templates: a file for all types, or a folder whose files TYPE.jinja (spaces as "_") come before the
     package's own."""
+    problem_type_ratios: Mapping[str, float] | None = None
+    """Share of the training samples of each problem type, relative to each other; None: as they come."""
     modality_ratios: Mapping[str, float] | None = None
     """Share of the training samples of each modality (video, image, text), relative to each other; None: as they
     come."""
@@ -175,6 +177,17 @@ class DataConfig:
                 check_pixels(where, own)
 
     def _check_ratios(self) -> None:
+        if self.problem_type_ratios is not None and self.modality_ratios is not None:
+            raise UsageError(
+                "data.problem_type_ratios and data.modality_ratios: shares are of problem types or of modalities; keep "
+                "one of the two"
+            )
+        for name, ratio in (self.problem_type_ratios or {}).items():
+            if not 0 < ratio < float("inf"):
+                raise UsageError(
+                    f"data.problem_type_ratios: {name} must be a number > 0, got {ratio:g}; to leave a type out, name "
+                    "the others in data.problem_types"
+                )
         for modality, ratio in (self.modality_ratios or {}).items():
             if modality not in get_args(Modality):
                 raise UsageError(

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
+import torch
 
 from easyvideor1.config import DataConfig, OptimizerConfig, RunConfig, SourceConfig, TrainConfig
 from easyvideor1.config_tree import apply_overrides, build
-from easyvideor1.data.order import Stratum, order
+from easyvideor1.data.order import Stratum, order, strata
 from easyvideor1.data.samples import read_sources
 from easyvideor1.errors import UsageError
 from easyvideor1.recipe import data_files
+from easyvideor1.training.peak import peak_tflops, used_values
 from easyvideor1.training.policy import scheduled_rate
-from easyvideor1.types import FrameSpec
+from easyvideor1.types import FrameSpec, Sample
 from easyvideor1.video.sampling import plan_media, vision_spec
 
 TREE = {
@@ -56,6 +59,8 @@ def test_epochs_are_whole_steps_over_the_samples(epochs: float, samples: int, st
         (["validation.repetition_penalty=1.1"], "train.validation_samples=0 asks for none"),
         (["validation.repetition_penalty=1.1", "train.validation_samples=1"], "rollout.engine=hf has none"),
         (["validation.max_response_tokens=0"], "validation.max_response_tokens must be above 0"),
+        (["data.problem_type_ratios={math: 0}"], "math must be a number > 0"),
+        (["data.problem_type_ratios={math: 1}", "data.modality_ratios={video: 1}"], "keep one of the two"),
         (["data.problem_types=[]"], "data.problem_types names no type"),
         (["data.train=[{path: a.jsonl, video: {fsp: 1}}]"], "unknown key 'fsp'; did you mean 'fps'"),
         (["data.train=[{path: a.jsonl, video: {fps: 0}}]"], r"video of a.jsonl.fps must be above 0"),
@@ -76,6 +81,12 @@ def test_warm_up_and_least_rate_as_shares() -> None:
     rates = [scheduled_rate(optimizer, step=step, total_steps=8) for step in range(9)]
     # 2 steps up; then 1 - 0.9 * n / 6 down to 0.1
     assert rates == pytest.approx([0.5, 1.0, 1.0, 0.85, 0.7, 0.55, 0.4, 0.25, 0.1])
+
+
+@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])
+def test_a_run_that_is_all_warm_up_ends_at_the_full_rate(schedule: Literal["constant", "linear", "cosine"]) -> None:
+    optimizer = OptimizerConfig(learning_rate=1.0, schedule=schedule, warmup_frac=1.0)
+    assert [scheduled_rate(optimizer, step=step, total_steps=4) for step in range(4)] == [0.25, 0.5, 0.75, 1.0]
 
 
 def test_rows_in_their_order() -> None:
@@ -123,3 +134,22 @@ def test_a_folder_a_split_or_a_pattern_names_all_its_files(tmp_path: Path) -> No
 
 def test_several_passes_count_as_several_updates() -> None:
     assert TrainConfig(steps=1, updates_per_step=3, passes=2).updates_in_all == 6
+
+
+def test_problem_types_have_shares() -> None:
+    samples = [Sample(id=str(n), problem_type="math" if n < 90 else "ocr", problem="?", gold="1") for n in range(100)]
+    data = DataConfig(train=(SourceConfig(path="a.jsonl"),), problem_type_ratios={"Math": 1.0, "OCR": 3.0})
+    made = strata(samples, data)
+    assert [(len(stratum.indices), stratum.share) for stratum in made] == [(90, 0.25), (10, 0.75)]
+    first = [samples[index].problem_type for index in islice(order(made, seed=0, start=0), 400)]
+    assert 296 <= first.count("ocr") <= 304
+    with pytest.raises(UsageError, match="samples are of problem type 'ocr', which has no value"):
+        strata(samples, DataConfig(train=data.train, problem_type_ratios={"math": 1.0}))
+
+
+def test_model_flops_by_hand() -> None:
+    """10^12 multiplications are 6 TFLOP; in 2 s on a CPU there is no peak to compare with."""
+    used = used_values(10**12, wall_s=2.0, num_devices=1, device=torch.device("cpu"), dtype=torch.bfloat16)
+    assert used == {"update/tflops_per_s": 3.0}
+    assert peak_tflops("NVIDIA H100 80GB HBM3", torch.bfloat16) == 989.0
+    assert peak_tflops("Some other device", torch.bfloat16) is None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from easyvideor1.config import SourceConfig
 from easyvideor1.data.length_check import LengthCheck, Lengths, measure_lengths
@@ -128,13 +128,22 @@ class CheckedData:
     def samples(self) -> Samples:
         """The samples that can be used, each parsed when it is asked for."""
         places = self.places()
-        kinds: tuple[Modality, ...] = ("text", "image", "video")
-        made = [{kind: Label(file.source.label, kind) for kind in kinds} for file in self.files]
+        made: dict[tuple[int, str, str], Label] = {}
+        """One label for all samples of a kind: there may be millions."""
+
+        def label_of(number: int, place: int) -> Label:
+            columns = self.files[number].columns
+            modality, problem_type = columns.modalities[place], columns.problem_types[place]
+            key = (number, modality, problem_type)
+            if key not in made:
+                made[key] = Label(self.files[number].source.label, cast(Modality, modality), problem_type)
+            return made[key]
+
         return Samples(
             [(file.source, file.rows) for file in self.files],
             places,
             ids=[self.files[number].ids[place] for number, place in places],
-            labels=[made[number][self.files[number].columns.modalities[place]] for number, place in places],
+            labels=[label_of(number, place) for number, place in places],
         )
 
 

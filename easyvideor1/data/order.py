@@ -15,6 +15,7 @@ import numpy as np
 from easyvideor1.config import DataConfig
 from easyvideor1.data.samples import labels_of
 from easyvideor1.errors import UsageError
+from easyvideor1.problem_types import canonical
 from easyvideor1.types import Sample
 
 MIN_ROUND = 1000
@@ -36,7 +37,8 @@ class Stratum:
 def strata(samples: Sequence[Sample], config: DataConfig) -> list[Stratum]:
     """The strata of the training samples, in order of first appearance.
 
-    Without weights and ratios it is one stratum: plain epochs over everything. With weights, the modalities of a file
+    Without weights and ratios it is one stratum: plain epochs over everything. Ratios are of modalities, or of problem
+    types in their place. With weights, the modalities of a file
     come as they come, and with ratios the files of a modality; with both, the shares of (file, modality) are those
     closest to the numbers of samples that have the asked margins (iterative proportional fitting, Deming and Stephan
     1940).
@@ -46,15 +48,21 @@ def strata(samples: Sequence[Sample], config: DataConfig) -> list[Stratum]:
             or weights and ratios contradict each other.
     """
     weights = {source.label: source.weight for source in config.train if source.weight is not None}
-    ratios = config.modality_ratios or {}
+    ratios, field = config.modality_ratios or {}, "data.modality_ratios"
+    if config.problem_type_ratios is not None:
+        ratios = {canonical(name): ratio for name, ratio in config.problem_type_ratios.items()}
+        field = "data.problem_type_ratios"
+    by_type = config.problem_type_ratios is not None
     members: dict[tuple[str, str], list[int]] = {}
     for index, label in enumerate(labels_of(samples)):
-        key = (label.source if weights else "", label.modality if ratios else "")
+        kind = label.problem_type if by_type else label.modality
+        key = (label.source if weights else "", kind if ratios else "")
         members.setdefault(key, []).append(index)
     file_shares = _shares(weights, {file for file, _ in members}, field="data.train weight", noun="file")
-    modality_shares = _shares(ratios, {kind for _, kind in members}, field="data.modality_ratios", noun="modality")
+    noun = "problem type" if by_type else "modality"
+    kind_shares = _shares(ratios, {kind for _, kind in members}, field=field, noun=noun)
     sizes = {key: len(indices) for key, indices in members.items()}
-    fitted = _fit(sizes, file_shares, modality_shares)
+    fitted = _fit(sizes, file_shares, kind_shares, field=field)
     return [Stratum(indices=np.array(indices), share=fitted[key]) for key, indices in members.items()]
 
 
@@ -145,20 +153,20 @@ def _shares(asked: Mapping[str, float], present: set[str], *, field: str, noun: 
 
 
 def _fit(
-    sizes: Mapping[tuple[str, str], int], files: Mapping[str, float], modalities: Mapping[str, float]
+    sizes: Mapping[tuple[str, str], int], files: Mapping[str, float], kinds: Mapping[str, float], *, field: str
 ) -> dict[tuple[str, str], float]:
-    """Shares of (file, modality) with the given margins, started from the sizes."""
-    rows, columns = list(files), list(modalities)
+    """Shares of (file, kind) with the given margins, started from the sizes; `field` holds those of the kinds."""
+    rows, columns = list(files), list(kinds)
     table = np.array([[sizes.get((row, column), 0) for column in columns] for row in rows], float)
     wanted = np.array(list(files.values()))
     for _ in range(MAX_FITS):
         table *= (wanted / table.sum(1))[:, None]
-        table *= np.array(list(modalities.values())) / table.sum(0)
+        table *= np.array(list(kinds.values())) / table.sum(0)
         if np.abs(table.sum(1) - wanted).max() < FIT_TOLERANCE:
             return {key: float(table[rows.index(key[0]), columns.index(key[1])]) for key in sizes}
     worst = int(np.abs(table.sum(1) - wanted).argmax())
     raise UsageError(
-        f"data.train weight and data.modality_ratios contradict each other: with these ratios, file '{rows[worst]}' "
+        f"data.train weight and {field} contradict each other: with these ratios, file '{rows[worst]}' "
         f"cannot have {wanted[worst]:.3g} of the samples without leaving others out; change its weight, the ratios, or "
         "the modalities in its rows"
     )

@@ -45,6 +45,7 @@ class Label:
 
     source: str
     modality: Modality
+    problem_type: str
 
 
 class Samples(Sequence[Sample]):
@@ -91,7 +92,7 @@ def labels_of(samples: Sequence[Sample]) -> Sequence[Label]:
     """The label of every sample."""
     if isinstance(samples, Samples):
         return samples.labels
-    return [Label(sample.source, sample.modality) for sample in samples]
+    return [Label(sample.source, sample.modality, sample.problem_type) for sample in samples]
 
 
 def read_row(row: Row, source: SourceConfig) -> Sample:

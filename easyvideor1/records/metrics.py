@@ -42,9 +42,9 @@ class MetricsLog:
 
 
 def is_wall_clock(name: str) -> bool:
-    """Does the metric depend on how fast the machine was?
+    """Does the metric depend on what the machine is, and how fast it was?
 
     >>> is_wall_clock("time/decode_s"), is_wall_clock("rollout/tokens_per_s"), is_wall_clock("reward/mean")
     (True, True, False)
     """
-    return name.startswith("time/") or name.endswith("_per_s")
+    return name.startswith(("time/", "device/")) or name.endswith(("_per_s", "mfu_frac"))

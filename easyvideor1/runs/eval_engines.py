@@ -96,7 +96,8 @@ def _digest(path: Path) -> str:
 def engine_opener(
     choice: EngineChoice, encoder: Encoder, samplings: Sequence[Sampling], *, longest_tokens: int, seed: int
 ) -> Callable[[], AbstractContextManager[Engine]]:
-    """Opens the chosen engine; again after it died. A model in this process is loaded once.
+    """Opens the chosen engine; again after it died. A model in this process is loaded once: vLLM cannot be made anew in
+    a process where it died, so it goes on without the requests that it had, and if it cannot, the run stops.
 
     Args:
         samplings: all that will be asked for.

@@ -50,6 +50,13 @@ class Share:
         dealt = deal(work, num_ranks=self.ranks.size).ranks[self.ranks.rank]
         return [tuple(of_group[place] for place in own) for of_group, own in zip(chosen, dealt, strict=True)]
 
+    def multiplications(self, groups: Sequence[Group], chosen: Sequence[Sequence[int]], *, form: PackForm) -> int:
+        """Of one forward over the chosen rollouts of all groups, on all ranks."""
+        return sum(
+            self._cost(group, of_group, is_shared=form == "shared").whole
+            for group, of_group in zip(groups, chosen, strict=True)
+        )
+
     def _cost(self, group: Group, chosen: Sequence[int], *, is_shared: bool) -> GroupCost:
         num_prompt, prompt = len(group.prompt), prompt_cost(group.prompt, self.costs)
         lengths = [len(group.rollouts[index].token_ids) for index in chosen]

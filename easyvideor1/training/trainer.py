@@ -9,8 +9,10 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
 from easyvideor1.algo.algorithms import Algorithm
-from easyvideor1.algo.credit import with_credit
+from easyvideor1.algo.credit import learning_rollouts, with_credit
 from easyvideor1.config import RunConfig
 from easyvideor1.data.prepare import Preparer
 from easyvideor1.errors import DataError, UsageError
@@ -39,6 +41,7 @@ from easyvideor1.training.checkpoint import (
 from easyvideor1.training.collect import Candidate, Collected, Collector
 from easyvideor1.training.minibatch import Minibatch, minibatches
 from easyvideor1.training.pack import PackForm
+from easyvideor1.training.peak import used_values
 from easyvideor1.training.pipeline import Made, Pipeline
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.shared_prefix import pack_form
@@ -228,7 +231,7 @@ class Trainer:
             if self._ranks.is_first:
                 self._log_rollouts(step, groups, collected)
         values = tally.values()
-        self._log(step, values, made)
+        self._log(step, values, made, multiplications=self._multiplications(groups))
         trend = watch_trend(self._state.trend, values, collected.sampled, config=config.train.stop, step=step)
         kl = values.get(f"{self._algorithm.kl_in}/kl_ref", math.nan)
         num_rollouts = sum(len(group.rollouts) for group in collected.groups)
@@ -304,13 +307,26 @@ class Trainer:
             for group in collected.sampled[:LOGGED_GROUPS]:
                 self._rollouts.log(step, group, ())
 
-    def _log(self, step: int, values: Mapping[str, float], made: Made) -> None:
+    def _multiplications(self, groups: Sequence[Group]) -> int:
+        """Of the forwards that the update of some groups learnt by, on all ranks."""
+        chosen = [learning_rollouts(group, self._algorithm) for group in groups]
+        one = self._policy.share.multiplications(groups, chosen, form=self._pack_form)
+        return one * self._config.train.passes
+
+    def _log(self, step: int, values: Mapping[str, float], made: Made, *, multiplications: int) -> None:
         times = {**self._watch.values(), **made.times}
         rates = {
             "rollout/tokens_per_s": made.collected.num_tokens / max(times["time/rollout_s"], 1e-9),
             "update/tokens_per_s": values["update/model_tokens"] / max(times["time/update_s"], 1e-9),
         }
-        values = {**values, **times, **rates}
+        used = used_values(
+            multiplications,
+            wall_s=times["time/update_s"],
+            num_devices=self._ranks.size,
+            device=self._policy.model.device,
+            dtype=getattr(torch, self._config.model.dtype),
+        )
+        values = {**values, **times, **rates, **used}
         self._note(step, values)
         if self._ranks.is_first:
             self._progress.step(step, values, note=made.slowest)

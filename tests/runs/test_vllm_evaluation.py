@@ -3,12 +3,15 @@
 import importlib.util
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.made_benchmarks import NAMES, make_data, make_model, words
 
 from easyvideor1.cli import main
+from easyvideor1.errors import RunError
 from easyvideor1.records.jsonl import read_objects
+from easyvideor1.rollout.vllm.core import VLLMCore
 
 pytestmark = [
     pytest.mark.vllm,
@@ -28,7 +31,13 @@ def responses(out: Path) -> dict[tuple[str, str], tuple[str, str]]:
     return found
 
 
-def test_vllm_answers_as_the_engine_hf_does(tmp_path: Path) -> None:
+def deaths(out: Path) -> int:
+    return json.loads((out / "results.json").read_text())["run"]["counts"]["engine_deaths"]
+
+
+def test_vllm_answers_as_the_engine_hf_does_also_after_its_death(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model, data = make_model(tmp_path / "model"), tmp_path / "data"
     make_data(data, num_videos=6, num_questions=3)
     cache = ["--cache", str(tmp_path / "frames")]
@@ -39,5 +48,17 @@ def test_vllm_answers_as_the_engine_hf_does(tmp_path: Path) -> None:
     assert len(expected) == 3 * 6 * 3
     assert len(set(expected.values())) > 10  # they are not all the same answer
     assert responses(tmp_path / "vllm") == expected
-    counts = json.loads((tmp_path / "vllm" / "results.json").read_text())["run"]["counts"]
-    assert (counts["engine_deaths"], counts["decodes"]) == (0, 0)
+    assert deaths(tmp_path / "vllm") == 0
+
+    steps, step = [0], VLLMCore.step
+
+    def dying(core: VLLMCore) -> Any:
+        steps[0] += 1
+        if steps[0] == 20:
+            raise RunError("vLLM failed while sampling")
+        return step(core)
+
+    monkeypatch.setattr(VLLMCore, "step", dying)
+    assert main(words(model, data, tmp_path / "died", *cache, *more)) == 1
+    assert responses(tmp_path / "died") == expected
+    assert deaths(tmp_path / "died") == 1
