@@ -13,8 +13,10 @@ from support.small_run import environment
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_four_kills_at_random_moments_change_nothing() -> None:
-    command = [sys.executable, "-m", "perf.kills", "--kills", "4", "--steps", "30", "--seed", "1"]
+@pytest.mark.parametrize("processes", ["1", "2", "1 2"])
+def test_four_kills_at_random_moments_change_nothing(processes: str) -> None:
+    command = [sys.executable, "-m", "perf.kills", "--kills", "4", "--steps", "12", "--seed", "1"]
+    command += ["--processes", *processes.split()]
     done = subprocess.run(
         command, cwd=Path(__file__).parents[2], env=environment(), capture_output=True, text=True, timeout=880
     )

@@ -14,7 +14,7 @@ from easyvideor1.config import SourceConfig
 from easyvideor1.model.weights import full_tensors
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.runs.models import load_models
-from easyvideor1.training import shared_prefix
+from easyvideor1.training import shared_prefix, shelf
 from easyvideor1.training.forward import PackForward
 from easyvideor1.training.pack import pack_groups
 from easyvideor1.training.ranks import Ranks, joined
@@ -32,6 +32,7 @@ CASES: Mapping[str, tuple[str, ...]] = {
     "old names": (),
     "new adapters": ("model.lora={rank: 2}",),
     "merged adapters": (),
+    "adapters gone on with": ("model.lora={rank: 2}",),
 }
 """Folder of a model -> overrides of the configuration."""
 
@@ -51,8 +52,14 @@ class Loaded:
 
 def load(folder: Path, name: str, ranks: Ranks) -> Loaded:
     config = made_config(folder / "run", f"model.path={folder / name}", "rollout.engine=vllm", *CASES.get(name, ()))
+    resume_from = None
+    if name == "adapters gone on with":
+        resume_from = shelf.list_checkpoints(RunFolder(folder / "merged adapters").checkpoints)[-1]
     models = load_models(
-        config, ranks, needs_reference="algorithm.options={kl_coef: 0.1}" in CASES.get(name, ()), resume_from=None
+        config,
+        ranks,
+        needs_reference="algorithm.options={kl_coef: 0.1}" in CASES.get(name, ()),
+        resume_from=resume_from,
     )
     assert models.sampler is None
     reference = getattr(models.reference, "_forward", None)
@@ -108,7 +115,7 @@ def write_models(folder: Path) -> None:
     trainer = made_trainer(config)
     RunFolder(config.out).write_start(replace(config, data=replace(config.data, train=(SourceConfig(path="a.jsonl"),))))
     trainer.run()
-    for name in ("a weight is missing", "not a number", "no weights"):
+    for name in ("a weight is missing", "not a number", "no weights", "adapters gone on with"):
         shutil.copytree(base, folder / name)
     stored = load_file(base / "model.safetensors")
     some = "model.language_model.layers.1.mlp.up_proj.weight"

@@ -299,8 +299,8 @@ def go_on(out: Path, ranks: Ranks, *, killed_in: int | None = None, steps: int =
     trainer: Any = made_trainer(config, ranks=ranks, score=spread_tokens)
     update = trainer._policy.update
 
-    def dying(works: Any, *, step: int, passes: int) -> Any:
-        tally = update(works, step=step, passes=passes)
+    def dying(works: Any, *, step: int, **options: Any) -> Any:
+        tally = update(works, step=step, **options)
         if step + 1 == killed_in:
             raise Killed
         return tally
