@@ -119,7 +119,7 @@ def made(config: Any, parts: Parts, *, load_s: float, rollout_s: float, train_s:
         ranks=ranks,
     )
 
-    def update(minibatches: object, *, step: int) -> Tally:
+    def update(minibatches: object, *, step: int, passes: int) -> Tally:
         time.sleep(train_s)
         tally = Tally()
         tally.add("update/model_tokens", total=1.0)

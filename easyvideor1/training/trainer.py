@@ -258,7 +258,8 @@ class Trainer:
         made.collected.tally.add("rollout/staleness", total=self._state.step - made.collected.version)
         with self._watch.part("sync"):
             self._sync()
-        pipeline.begin(step + 1, made.collected.cursor, version=self._synced)
+        with self._watch.part("wait"):
+            pipeline.begin(step + 1, made.collected.cursor, version=self._synced)
         return made
 
     def _with_credit(self, collected: Collected, tally: Tally) -> list[Group]:
