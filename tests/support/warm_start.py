@@ -34,6 +34,8 @@ class WarmProcess:
         self._folder = tempfile.TemporaryDirectory()
         self._output, self._errors = (Path(self._folder.name) / name for name in ("stdout", "stderr"))
         files = (str(self._output), str(self._errors))
+        for file in files:
+            Path(file).touch()  # it may be killed before it says anything
         self._process = CONTEXT.Process(target=_become, args=(function, args, dict(env), files))
         self._process.start()
         assert self._process.pid is not None
@@ -87,7 +89,7 @@ def with_small_files(num_bytes: int, words: Sequence[str]) -> int:
 
 def _become(function: Callable[..., Any], args: tuple[Any, ...], env: dict[str, str], files: tuple[str, str]) -> None:
     for number, file in enumerate(files, start=1):
-        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+        os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), number)
     os.environ.clear()
     os.environ.update(env)
     time.tzset()
