@@ -12,6 +12,8 @@ from easyvideor1.config import DataConfig, RunConfig, Settings, SourceConfig
 from easyvideor1.config_tree import apply_overrides, build, read_tree
 from easyvideor1.errors import UsageError
 
+HUGGING_FACE = ("dataset_dict.json", "dataset_info.json")
+"""Files by which a folder of Hugging Face datasets is known."""
 DATA_FILE = re.compile(r"\.jsonl?(\.gz)?$")
 RECIPES = Path(__file__).parent / "recipes"
 """The recipes that ship with the package."""
@@ -67,6 +69,8 @@ def data_files(source: SourceConfig) -> list[SourceConfig]:
     path, _, split = source.path.partition("@") if not Path(source.path).exists() else (source.path, "", "")
     if Path(path).is_dir():
         found = [file for file in sorted(Path(path).iterdir()) if file.name.startswith(split)]
+        if any(file.name in HUGGING_FACE or file.suffix == ".parquet" for file in found):
+            return [source]  # whoever reads it says what it is, and which command converts it
     elif glob.has_magic(path) and not Path(path).exists():
         found = [Path(name) for name in sorted(glob.glob(path, recursive=True))]
     else:

@@ -35,8 +35,8 @@ def ema_grpo(rewards_G: Sequence[float], *, task_std: float, guard: float | None
         guard: where an advantage would be beyond it, the group's own deviation divides instead (population's, as in its
             authors' code); None: never.
 
-    >>> ema_grpo([1.0, 0.0], task_std=0.25), [round(value, 3) for value in ema_grpo([1.0, 0.0], task_std=0.05)]
-    ([2.0, -2.0], [1.0, -1.0])
+    >>> [[round(value, 3) for value in ema_grpo([1.0, 0.0], task_std=std)] for std in (0.25, 0.05)]
+    [[2.0, -2.0], [1.0, -1.0]]
     """
     values = centered(rewards_G)
     scaled = [value / (task_std + EMA_EPSILON) for value in values]

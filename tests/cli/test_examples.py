@@ -16,8 +16,8 @@ FAST = {
         "data.workers=1",
     ]
 }
-ORDER = ["demo", "config", "report", "export", "ask", "explain", "preprocess", "cache", "video", "reward", "data_check",
-         "data_clean", "data_convert", "data_filter", "eval_list", "train"]  # fmt: skip
+ORDER = ["demo", "config", "report", "export", "ask", "explain", "preprocess", "cache", "plan", "video", "reward",
+         "data_check", "data_clean", "data_convert", "data_filter", "eval_list", "train"]  # fmt: skip
 
 
 def test_the_examples_of_every_command_run(tmp_path, monkeypatch):

@@ -93,8 +93,8 @@ def test_the_optimizer_is_the_adamw_of_the_recipe_and_norms_and_biases_do_not_de
     gradients = []
     update = trainer._policy.update
 
-    def noting(works, *, step):
-        tally = update(works, step=step)
+    def noting(works, *, step, passes):
+        tally = update(works, step=step, passes=passes)
         gradients.append({name: present(p.grad).double().clone() for name, p in model.named_parameters()})
         return tally
 
