@@ -23,9 +23,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal, Protocol, Self
 
 import yaml
 
@@ -72,10 +73,34 @@ def command(folder: Path, name: str, steps: int) -> list[str]:
     return ["-m", "easyvideor1", "train", str(folder / f"{name}.yaml")]
 
 
-def started(words: list[str], processes: int) -> list[str]:
-    """The command for a number of processes."""
+class Process(Protocol):
+    """What is needed of `subprocess.Popen`."""
+
+    pid: int
+
+    @property
+    def returncode(self) -> Any: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
+Start = Callable[[list[str], int, IO[str]], Process]
+"""Starts a command in a number of processes that write to a file."""
+
+
+def start(words: list[str], processes: int, file: IO[str]) -> Process:
+    """By a new interpreter, or by torchrun."""
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    return [sys.executable, *(launcher if processes > 1 else []), *words]
+    command = [sys.executable, *(launcher if processes > 1 else []), *words]
+    return subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True, env=environment(), text=True)
+
+
+def run_to_its_end(words: list[str], processes: int, file: IO[str], begin: Start) -> None:
+    with begin(words, processes, file) as process:
+        if code := process.wait():
+            raise RuntimeError(f"the run ended with exit code {code}; see {file.name}")
 
 
 def newest(out: Path) -> int:
@@ -94,18 +119,15 @@ class Kill:
     victims: Literal["all", "one"]
 
 
-def kill_once(words: list[str], out: Path, rng: random.Random, log: Path, *, processes: int) -> Kill | None:
+def kill_once(
+    words: list[str], out: Path, rng: random.Random, log: Path, *, processes: int, begin: Start
+) -> Kill | None:
     """Start the run and kill it at a random moment; None where it ended before."""
     before, since = newest(out), time.monotonic()
     is_early = rng.random() < 0.25
     wait_s = rng.uniform(0.0, 4.0) if is_early else rng.expovariate(1 / 0.2)
     victims: Literal["all", "one"] = "one" if processes > 1 and rng.random() < 0.5 else "all"
-    with (
-        log.open("a") as file,
-        subprocess.Popen(
-            started(words, processes), stdout=file, stderr=file, start_new_session=True, env=environment()
-        ) as process,
-    ):
+    with log.open("a") as file, begin(words, processes, file) as process:
         while not is_early and newest(out) <= before and process.poll() is None:
             if time.monotonic() - since > LIMIT_S:
                 raise TimeoutError(f"no step in {LIMIT_S:g} s; see {log}")
@@ -152,7 +174,8 @@ def told_of_data(out: Path, step: int) -> tuple[Any, ...]:
     return steps, [(item["step"], item["id"]) for item in rollouts], answers, newest(out) == step
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None, begin: Start = start) -> dict[str, Any]:
+    """Returns what it prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20, help="at least so many")
     parser.add_argument("--steps", type=int, default=80)
@@ -160,7 +183,7 @@ def main() -> None:
         "--processes", type=int, nargs="+", default=[1], help="numbers of them, one by chance per start"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
-    args = parser.parse_args()
+    args = parser.parse_args(given)
     rng = random.Random(args.seed)
     agreed = told if len(args.processes) == 1 else told_of_data
     with tempfile.TemporaryDirectory() as name:
@@ -168,19 +191,17 @@ def main() -> None:
         write_inputs(folder)
         log = folder / "log.txt"
         with log.open("w") as file:
-            whole = started(command(folder, "whole", args.steps), args.processes[0])
-            subprocess.run(whole, check=True, env=environment(), stdout=file, stderr=file)
+            run_to_its_end(command(folder, "whole", args.steps), args.processes[0], file, begin)
             words, out = command(folder, "killed", args.steps), folder / "killed"
             kills: list[Kill] = []
             while len(kills) < args.kills:
-                kill = kill_once(words, out, rng, log, processes=rng.choice(args.processes))
+                kill = kill_once(words, out, rng, log, processes=rng.choice(args.processes), begin=begin)
                 if kill is None:
                     print(f"the run is done after {len(kills)} kills; give it more --steps", file=sys.stderr)
                     break
                 kills.append(kill)
                 print(f"kill {len(kills)} {kill}, at step {newest(out)}", file=sys.stderr)
-            last = started(words, args.processes[0])
-            subprocess.run(last, check=True, env=environment(), stdout=file, stderr=file)
+            run_to_its_end(words, args.processes[0], file, begin)
         ways = [f"{kill.processes}, {kill.victims}" for kill in kills]
         result = {
             "kills": len(kills),
@@ -191,7 +212,9 @@ def main() -> None:
             "damaged": log.read_text().count("is damaged and not used"),
         }
     print(json.dumps(result))
-    sys.exit(not (result["equal"] and result["kills"] >= args.kills))
+    if not (result["equal"] and result["kills"] >= args.kills):
+        sys.exit(1)
+    return result
 
 
 if __name__ == "__main__":

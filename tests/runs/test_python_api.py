@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import easyvideor1
+from easyvideor1.cli import main
 from easyvideor1.errors import UsageError
 from easyvideor1.report.read import comparable, read_metrics
 from easyvideor1.types import Sample
@@ -22,17 +23,16 @@ SMALL = [
 ]
 
 
-def run(*words: str, cwd: Path) -> subprocess.CompletedProcess:
-    command = [sys.executable, *words, *SMALL]
+def run(script: str, cwd: Path) -> subprocess.CompletedProcess:
+    command = [sys.executable, script, *SMALL]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=True)
 
 
 def test_the_script_of_the_page_gives_the_metrics_of_the_command_bit_for_bit(tmp_path):
     [script] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (tmp_path / "script.py").write_text(script)
-    (tmp_path / "command").mkdir()
     done = run("script.py", cwd=tmp_path)
-    run("-m", "easyvideor1", "demo", "--out", "demo-run", cwd=tmp_path / "command")
+    assert main(["demo", "--out", str(tmp_path / "command" / "demo-run"), *SMALL]) == 0
     assert "step 2, best accuracy None" in done.stdout
     assert len(script.strip().splitlines()) <= 12
     folders = [tmp_path / "demo-run", tmp_path / "command" / "demo-run"]

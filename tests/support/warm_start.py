@@ -25,15 +25,18 @@ CONTEXT.set_forkserver_preload(["easyvideor1.cli", "easyvideor1.runs.training", 
 class WarmProcess:
     """A function in a process of its own; used like `subprocess.Popen` with pipes and text."""
 
-    def __init__(self, function: Callable[..., Any], *args: Any, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], *args: Any, env: Mapping[str, str], output: Path | None = None
+    ) -> None:
         """
         Args:
             function: of a module that can be imported; what it returns is the exit code.
             env: its whole environment. What Python reads at its start (PYTHONPATH) has no effect.
+            output: file that all it says is added to; None: a file of its own for each stream.
         """
         self._folder = tempfile.TemporaryDirectory()
         self._output, self._errors = (Path(self._folder.name) / name for name in ("stdout", "stderr"))
-        files = (str(self._output), str(self._errors))
+        files = (str(output or self._output), str(output or self._errors))
         for file in files:
             Path(file).touch()  # it may be killed before it says anything
         self._process = CONTEXT.Process(target=_become, args=(function, args, dict(env), files))
@@ -44,7 +47,7 @@ class WarmProcess:
     def __enter__(self) -> WarmProcess:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object, /) -> None:
         self._process.join()
         self._folder.cleanup()
 
@@ -54,6 +57,13 @@ class WarmProcess:
         return self._process.exitcode
 
     def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code, when it has ended."""
+        self._process.join(timeout)
+        if self.returncode is None:
+            raise TimeoutError(f"it did not end within {timeout} s")
         return self.returncode
 
     def communicate(self, timeout: float) -> tuple[str, str]:
