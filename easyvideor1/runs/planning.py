@@ -131,8 +131,6 @@ def make_plan(
             changed, shape, tokens, response_tokens=length, ranks=ranks, device=place, is_gpu=device != "cpu"
         )
 
-    steps = config.with_samples(tokens.num_rows).train.steps
-    assert steps is not None
     found = memory(config)
     largest = _largest_pack(config, tokens, fits=lambda changed: memory(changed).fits(place))
     return Plan(
@@ -143,7 +141,7 @@ def make_plan(
         response_tokens=length,
         sizes=sizes,
         tokens=tokens,
-        steps=steps,
+        steps=config.with_samples(tokens.num_rows).train.num_steps,
         memory=found,
         pace=pace(config, sizes, costs, tokens, response_tokens=length, ranks=gpus, device=place),
         checkpoint_bytes=CHECKPOINT_BYTES * 3 * sizes.trained + (0 if config.model.lora else 2 * sizes.weights),

@@ -290,7 +290,7 @@ def _with_strays_unknown(dts: np.ndarray, base: Fraction) -> np.ndarray:
     """int64 [P] in file order, NO_TIME in the place of stray ones."""
     known = np.flatnonzero(dts != NO_TIME)
     cleaned = dts.copy()
-    cleaned[known[stray_places(dts[known], float(base))]] = NO_TIME
+    cleaned[known[list(stray_places(dts[known], float(base)))]] = NO_TIME
     return cleaned
 
 

@@ -12,8 +12,8 @@ OTHER_STRAYS = 2
 """Strays that may be among those."""
 
 
-def stray_places(stamps: np.ndarray, unit_s: float) -> list[int]:
-    """Places of the stray ones among stamps in file order; the first and last few are never called stray.
+def stray_places(stamps: np.ndarray, unit_s: float) -> dict[int, None]:
+    """Places of the stray ones among stamps in file order, rising; the first and last few are never called stray.
 
     Args:
         stamps: int64 [P], all known.
@@ -22,11 +22,12 @@ def stray_places(stamps: np.ndarray, unit_s: float) -> list[int]:
     limit = STRAY_S / unit_s
     jumps = np.abs(np.diff(stamps.astype(float))) > limit
     doubtful = np.flatnonzero(np.append(jumps, False) | np.append(False, jumps))
-    return [place for place in doubtful.tolist() if _is_outside(stamps, place, limit)]
+    return dict.fromkeys(place for place in doubtful.tolist() if _is_outside(stamps, place, limit))
 
 
 def without_strays(stamps: np.ndarray, unit_s: float) -> np.ndarray:
-    """The stamps, stray ones spread over the widest step between those around them, where their frames are missing."""
+    """int64 [P] stamps in file order, stray ones spread over the widest step between those around them, where their
+    frames are missing; arguments as of `stray_places`."""
     mended, strays = stamps.copy(), stray_places(stamps, unit_s)
     for first in [place for place in strays if place - 1 not in strays]:
         run = [first]
