@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from easyvideor1.config import DataConfig, RunConfig, Settings, SourceConfig
+from easyvideor1.config import RunConfig, Settings
+from easyvideor1.config_data import DataConfig, SourceConfig
 from easyvideor1.config_tree import apply_overrides, build, read_tree
 from easyvideor1.errors import UsageError
 

@@ -17,7 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from easyvideor1.config import CacheConfig, ModelConfig
+from easyvideor1.config import ModelConfig
+from easyvideor1.config_data import CacheConfig
 from easyvideor1.demo.clips import Scene, Thing, write_clip
 from easyvideor1.demo.model import new_model, save, train_tokenizer
 from easyvideor1.evals.status import Status

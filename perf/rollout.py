@@ -20,7 +20,7 @@ from typing import Any
 import torch
 import transformers
 
-from easyvideor1.config import SourceConfig
+from easyvideor1.config_data import SourceConfig
 from easyvideor1.data.samples import read_samples
 from easyvideor1.demo.dataset import build_dataset
 from easyvideor1.demo.setup import MODEL, demo_config

@@ -1,7 +1,8 @@
 import pytest
 import yaml
 
-from easyvideor1.config import CacheConfig, RunConfig
+from easyvideor1.config import RunConfig
+from easyvideor1.config_data import CacheConfig
 from easyvideor1.config_tree import apply_overrides, build, to_tree
 from easyvideor1.errors import UsageError
 from easyvideor1.recipe import load_config, load_settings

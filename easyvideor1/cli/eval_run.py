@@ -12,7 +12,8 @@ from rich.markup import escape
 
 from easyvideor1.cli.benchmarks import json_object
 from easyvideor1.cli.evaluated import print_preflight, print_results, progress_line
-from easyvideor1.config import CacheConfig, ModelConfig
+from easyvideor1.config import ModelConfig
+from easyvideor1.config_data import CacheConfig
 from easyvideor1.errors import UsageError
 from easyvideor1.evals.protocol import FAMILIES
 from easyvideor1.evals.status import Status

@@ -8,7 +8,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from easyvideor1.config import Settings, SourceConfig
+from easyvideor1.config import Settings
+from easyvideor1.config_data import SourceConfig
 from easyvideor1.errors import UsageError
 from easyvideor1.jobs.worker import usable_cores
 from easyvideor1.recipe import data_files, load_settings

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
-from easyvideor1.config import SourceConfig
+from easyvideor1.config_data import SourceConfig
 from easyvideor1.data.length_check import LengthCheck, Lengths, measure_lengths
 from easyvideor1.data.media_check import MediumFacts, Seen
 from easyvideor1.data.memory import Memory, Remembered, identity

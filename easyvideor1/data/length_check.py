@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from easyvideor1.config import SourceConfig
+from easyvideor1.config_data import SourceConfig
 from easyvideor1.data.lengths import CountText, PromptShape, slack
 from easyvideor1.data.media_check import MediumFacts
 from easyvideor1.data.row_check import PARALLEL_ROWS, Columns, Fault, chunks_of

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from easyvideor1.config import CacheConfig
+from easyvideor1.config_data import CacheConfig
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.types import Clip, FrameSpec, Media, MediaKind, MediaPlan, VisionSpec
 from easyvideor1.video.cache import FrameCache

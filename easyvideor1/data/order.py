@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from easyvideor1.config import DataConfig
+from easyvideor1.config_data import DataConfig
 from easyvideor1.data.samples import labels_of
 from easyvideor1.errors import UsageError
 from easyvideor1.problem_types import canonical

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 import xxhash
 
-from easyvideor1.config import SourceConfig
+from easyvideor1.config_data import SourceConfig
 from easyvideor1.data.media_fields import STORED_FRAMES
 from easyvideor1.data.oddities import oddities
 from easyvideor1.data.prompts import instruction

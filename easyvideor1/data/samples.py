@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
-from easyvideor1.config import SourceConfig
+from easyvideor1.config_data import SourceConfig
 from easyvideor1.data.rows import Row, RowFile
 from easyvideor1.data.schema import parse_row
 from easyvideor1.errors import DataError

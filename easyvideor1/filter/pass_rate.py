@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from easyvideor1.config import SourceConfig
+from easyvideor1.config_data import SourceConfig
 from easyvideor1.data.samples import read_all
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.records.jsonl import Lines, read_objects, write_objects

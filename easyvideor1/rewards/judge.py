@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from easyvideor1.config import JudgeConfig
+from easyvideor1.config_reward import JudgeConfig
 from easyvideor1.errors import UsageError
 from easyvideor1.extras import need
 from easyvideor1.problem_types import canonical

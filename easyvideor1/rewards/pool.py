@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from easyvideor1.config import RewardConfig
+from easyvideor1.config_reward import RewardConfig
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.rewards import router
 from easyvideor1.rewards.judge import Judge

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 import transformers
 
-from easyvideor1.config import CacheConfig, ModelConfig, Settings
+from easyvideor1.config import ModelConfig, Settings
+from easyvideor1.config_data import CacheConfig
 from easyvideor1.data.encode import Encoder, media_inputs
 from easyvideor1.errors import UsageError
 from easyvideor1.records.drafts import cannot_write

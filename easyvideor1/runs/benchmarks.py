@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from easyvideor1.config import JudgeConfig
+from easyvideor1.config_reward import JudgeConfig
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.evals.benchmark import Benchmark, Loaded
 from easyvideor1.evals.judging import judge_items

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from easyvideor1.config import Settings, SourceConfig
+from easyvideor1.config import Settings
+from easyvideor1.config_data import SourceConfig
 from easyvideor1.data import doubts
 from easyvideor1.data.check import CheckedData, Steps, Workers, check_sources
 from easyvideor1.data.length_check import LengthCheck, LengthLimit

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from easyvideor1.config import Settings, SourceConfig
+from easyvideor1.config import Settings
+from easyvideor1.config_data import SourceConfig
 from easyvideor1.data.check import CheckedData, CheckedFile
 from easyvideor1.data.media_check import VerdictFile
 from easyvideor1.data.media_fields import rebased

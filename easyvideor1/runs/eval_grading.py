@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from easyvideor1.config import JudgeConfig
+from easyvideor1.config_reward import JudgeConfig
 from easyvideor1.errors import JobError
 from easyvideor1.evals.answers import AnswerFiles, read_answers, scores_of
 from easyvideor1.evals.benchmark import Item

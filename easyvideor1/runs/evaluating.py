@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from easyvideor1.config import CacheConfig
+from easyvideor1.config_data import CacheConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.errors import DataError, RunError, UsageError
 from easyvideor1.evals.answers import Answer, AnswerFiles, check_settings

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from easyvideor1.config import CacheConfig, Settings, SourceConfig
+from easyvideor1.config import Settings
+from easyvideor1.config_data import CacheConfig, SourceConfig
 from easyvideor1.data.prompts import instruction
 from easyvideor1.data.samples import read_sources
 from easyvideor1.errors import DataError, UsageError

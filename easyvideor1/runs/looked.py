@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 
-from easyvideor1.config import CacheConfig
+from easyvideor1.config_data import CacheConfig
 from easyvideor1.evals.preflight import Looks
 from easyvideor1.jobs.pool import Pool, naming
 from easyvideor1.types import FrameSpec, Media, VisionSpec

@@ -6,7 +6,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from easyvideor1.config import CacheConfig, RunConfig
+from easyvideor1.config import RunConfig
+from easyvideor1.config_data import CacheConfig
 from easyvideor1.errors import RunError, UsageError
 from easyvideor1.records.drafts import reason
 

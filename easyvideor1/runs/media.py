@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from easyvideor1.config import DataConfig, ModelConfig
+from easyvideor1.config import ModelConfig
+from easyvideor1.config_data import DataConfig
 from easyvideor1.errors import UsageError
 from easyvideor1.runs.starting_model import model_files
 from easyvideor1.types import FrameSpec, MediaKind, VisionSpec

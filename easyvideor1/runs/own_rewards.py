@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from easyvideor1.config import RewardConfig
+from easyvideor1.config_reward import RewardConfig
 from easyvideor1.data.check import CheckedData
 from easyvideor1.data.samples import Samples
 from easyvideor1.errors import UsageError

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 import transformers
 
-from easyvideor1.config import DataConfig, ModelConfig, RunConfig
+from easyvideor1.config import ModelConfig, RunConfig
+from easyvideor1.config_data import DataConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.data.prepare import Planner, Preparer
 from easyvideor1.rewards.pool import RewardPool

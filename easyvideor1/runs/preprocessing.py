@@ -14,7 +14,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from easyvideor1.config import Settings, SourceConfig
+from easyvideor1.config import Settings
+from easyvideor1.config_data import SourceConfig
 from easyvideor1.data.samples import read_sources
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.extras import need

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from easyvideor1.config import RewardConfig, Settings
+from easyvideor1.config import Settings
+from easyvideor1.config_reward import RewardConfig
 from easyvideor1.data.rows import read_rows
 from easyvideor1.errors import DataError
 from easyvideor1.rewards.parse import read_response

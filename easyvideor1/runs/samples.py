@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from easyvideor1.config import CacheConfig, DataConfig, RunConfig, SourceConfig
+from easyvideor1.config import RunConfig
+from easyvideor1.config_data import CacheConfig, DataConfig, SourceConfig
 from easyvideor1.data.check import CheckedData, Steps, Workers, check_sources
 from easyvideor1.data.doubts import shared
 from easyvideor1.data.length_check import LengthLimit

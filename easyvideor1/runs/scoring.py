@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from easyvideor1.config import RewardConfig
+from easyvideor1.config_reward import RewardConfig
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.types import Sample, Score
 

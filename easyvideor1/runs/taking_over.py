@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from easyvideor1.config import CacheConfig, Settings, SourceConfig
+from easyvideor1.config import Settings
+from easyvideor1.config_data import CacheConfig, SourceConfig
 from easyvideor1.data.media_fields import STORED_FRAMES
 from easyvideor1.data.samples import ReadRow, read_sources
 from easyvideor1.errors import DataError, MediaError, UsageError

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from easyvideor1.config import CacheConfig
+from easyvideor1.config_data import CacheConfig
 from easyvideor1.errors import MediaError, MismatchError, RunError, UsageError
 from easyvideor1.jobs.locks import locked
 from easyvideor1.types import Clip, MediaPlan

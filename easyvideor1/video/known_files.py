@@ -29,7 +29,7 @@ from typing import Any, get_args
 import numpy as np
 import xxhash
 
-from easyvideor1.config import CacheConfig
+from easyvideor1.config_data import CacheConfig
 from easyvideor1.types import FrameSpec, Media, MediaPlan, VisionSpec
 from easyvideor1.video.clip_file import UNREADABLE, DamagedClip, read_tensors, replaced_file, write_tensors
 from easyvideor1.video.container import LIBRARY, Orientation

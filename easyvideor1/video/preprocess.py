@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from easyvideor1.config import CacheConfig
+from easyvideor1.config_data import CacheConfig
 from easyvideor1.errors import JobDied, RunError, UsageError
 from easyvideor1.jobs.pool import Outcome, naming
 from easyvideor1.jobs.worker import Item, Result

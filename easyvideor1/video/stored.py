@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-from easyvideor1.config import CacheConfig
+from easyvideor1.config_data import CacheConfig
 from easyvideor1.types import MediaPlan
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.decode import decode

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from easyvideor1.config import CacheConfig, SourceConfig
+from easyvideor1.config_data import CacheConfig, SourceConfig
 from easyvideor1.data import row_check
 from easyvideor1.data.check import Steps, Workers, check_sources
 from easyvideor1.data.length_check import LengthCheck, LengthLimit

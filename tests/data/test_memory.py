@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from easyvideor1.config import SourceConfig
+from easyvideor1.config_data import SourceConfig
 from easyvideor1.data import memory as memory_module
 from easyvideor1.data.check import MANY_ROWS, CheckedData, Steps, Workers, check_sources
 from easyvideor1.data.length_check import LengthCheck, LengthLimit

@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from easyvideor1.config import DataConfig
+from easyvideor1.config_data import DataConfig
 from easyvideor1.config_tree import build
 from easyvideor1.data.order import MIN_ROUND, Stratum, apportion, order, strata
 from easyvideor1.errors import UsageError

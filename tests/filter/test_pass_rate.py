@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from easyvideor1.config import SourceConfig
+from easyvideor1.config_data import SourceConfig
 from easyvideor1.data.samples import read_samples
 from easyvideor1.errors import MediaError, UsageError
 from easyvideor1.filter.measure import measure

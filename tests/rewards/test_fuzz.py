@@ -6,7 +6,7 @@ import os
 import pytest
 from support.made_responses import made_responses
 
-from easyvideor1.config import RewardConfig
+from easyvideor1.config_reward import RewardConfig
 from easyvideor1.rewards.pool import RewardPool
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.judge_server import Server
 
-from easyvideor1.config import JudgeConfig, RewardConfig
+from easyvideor1.config_reward import JudgeConfig, RewardConfig
 from easyvideor1.errors import UsageError
 from easyvideor1.rewards.judge import Candidate, Judge
 from easyvideor1.rewards.pool import RewardPool

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from easyvideor1.config import RewardConfig
+from easyvideor1.config_reward import RewardConfig
 from easyvideor1.errors import UsageError
 from easyvideor1.rewards import part, reward
 from easyvideor1.rewards.own_code import load_function

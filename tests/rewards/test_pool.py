@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from easyvideor1.config import RewardConfig
+from easyvideor1.config_reward import RewardConfig
 from easyvideor1.errors import DataError, JobError, UsageError
 from easyvideor1.jobs.pool import Outcome
 from easyvideor1.jobs.worker import Worker

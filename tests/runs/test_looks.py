@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from easyvideor1.config import CacheConfig, RunConfig
+from easyvideor1.config import RunConfig
+from easyvideor1.config_data import CacheConfig
 from easyvideor1.config_tree import build
 from easyvideor1.errors import RunError, UsageError
 from easyvideor1.runs.looks import look_at_cache, look_at_places

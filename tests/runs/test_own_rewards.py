@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from easyvideor1.config import RewardConfig, SourceConfig
+from easyvideor1.config_data import SourceConfig
+from easyvideor1.config_reward import RewardConfig
 from easyvideor1.data.check import CheckedData, CheckedFile
 from easyvideor1.data.row_check import Columns
 from easyvideor1.data.rows import RowFile

@@ -11,7 +11,7 @@ import torch
 from support.easyvideor1_project import Loud, write_frames
 
 from easyvideor1.cli import main
-from easyvideor1.config import CacheConfig
+from easyvideor1.config_data import CacheConfig
 from easyvideor1.errors import MediaError
 from easyvideor1.runs.taking_over import StoredFrames, TakeOver, read_frames
 from easyvideor1.types import Clip, FrameSpec, Media, VisionSpec

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from easyvideor1.config import CacheConfig
+from easyvideor1.config_data import CacheConfig
 from easyvideor1.jobs.pool import run_all
 from easyvideor1.types import FrameSpec, Media, MediaKind, VisionSpec
 from easyvideor1.video.decode import decode

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-from easyvideor1.config import SourceConfig
+from easyvideor1.config_data import SourceConfig
 from easyvideor1.model.weights import full_tensors
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.runs.models import load_models

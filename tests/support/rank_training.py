@@ -21,7 +21,8 @@ from transformers import AutoModelForImageTextToText
 from easyvideor1.algo.algorithms import named_algorithm
 from easyvideor1.algo.credit import normalizer
 from easyvideor1.cli import main
-from easyvideor1.config import AlgorithmConfig, OptimizerConfig, ParallelConfig, SourceConfig
+from easyvideor1.config import AlgorithmConfig, OptimizerConfig, ParallelConfig
+from easyvideor1.config_data import SourceConfig
 from easyvideor1.data.order import Stratum, order
 from easyvideor1.model.weights import full_tensors
 from easyvideor1.records.folder import RunFolder

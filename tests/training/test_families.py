@@ -11,7 +11,7 @@ from support.made_trainer import ENCODER, MadePreparer, made_config, made_traine
 from support.tiny_models import FAMILIES, tiny_model
 from transformers import AutoModelForImageTextToText
 
-from easyvideor1.config import SourceConfig
+from easyvideor1.config_data import SourceConfig
 from easyvideor1.model.weights import checkpoint_tensors
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.report.read import comparable, read_metrics

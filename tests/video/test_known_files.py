@@ -17,7 +17,7 @@ from support.field_coded import write_field_coded
 from support.kinds import KINDS, clip, with_stamps, x264
 from support.make_clips import write_clip
 
-from easyvideor1.config import CacheConfig
+from easyvideor1.config_data import CacheConfig
 from easyvideor1.errors import MediaError
 from easyvideor1.types import FrameSpec, Media
 from easyvideor1.video import known_files as module

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from support.preprocessing import SPEC, VISION, decoded_names, store, video, work_of
 
-from easyvideor1.config import CacheConfig
+from easyvideor1.config_data import CacheConfig
 from easyvideor1.errors import MediaError, RunError, UsageError
 from easyvideor1.jobs.pool import Outcome, run_all
 from easyvideor1.types import FrameSpec, Media, MediaKind
