@@ -6,4 +6,4 @@ source scripts/install.sh
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
 .venv/bin/pyright
-.venv/bin/python -m pytest -n 3 --dist worksteal "$@"
+.venv/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder "$@"

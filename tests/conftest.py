@@ -12,8 +12,39 @@ import pytest
 
 from easyvideor1.rewards.registry import REGISTRY
 
+LONG_FILES = (
+    "training/test_ranks_training.py",
+    "cli/test_train.py",
+    "runs/test_python_api.py",
+    "rewards/test_pool.py",
+    "cli/test_faults.py",
+    "training/test_sharded.py",
+    "cli/test_examples.py",
+    "runs/test_evaluating.py",
+    "cli/test_kills.py",
+    "runs/test_planning.py",
+    "cli/test_public_formats.py",
+    "jobs/test_pool.py",
+    "training/test_trainer.py",
+    "demo/test_command.py",
+    "training/test_collect.py",
+    "cli/test_damaged_checkpoints.py",
+    "video/test_decode_pool.py",
+    "demo/test_build.py",
+    "runs/test_served_evaluation.py",
+    "test_packaging.py",
+    "cli/test_media_commands.py",
+)
+"""Files whose tests take longest, the longest first."""
+
 # They import TRL and verl, which the tests do not install.
 collect_ignore = ["support/make_trl_vectors.py", "support/make_verl_vectors.py"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Several processes take whole files in this order: a long one taken last would leave the others idle."""
+    place = {Path(__file__).parent / name: number for number, name in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 @pytest.fixture(autouse=True)
