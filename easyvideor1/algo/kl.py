@@ -46,16 +46,3 @@ def token_kl(
     if kind == "k2":
         return log_r_N.square() / 2
     return bounded_expm1(log_r_N) - log_r_N
-
-
-def sequence_kl(
-    logprobs_N: torch.Tensor,
-    ref_logprobs_N: torch.Tensor,
-    *,
-    sequence_N: torch.Tensor,
-    num_sequences: int,
-    kind: Literal["k1", "k2", "k3", "abs"],
-) -> torch.Tensor:
-    """[S] sums of the token estimates of each sequence: what a KL in the reward subtracts."""
-    kl_N = token_kl(logprobs_N.detach(), ref_logprobs_N, kind=kind)
-    return kl_N.new_zeros(num_sequences).index_add(0, sequence_N, kl_N)

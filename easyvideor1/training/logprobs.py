@@ -42,15 +42,33 @@ def response_logprobs(
     Raises:
         MismatchError: a prompt's placeholders and its features differ in number; names the sample.
     """
-    hidden = _hidden(model, pack, media)
+    hidden = response_hidden(model, pack, media)
+    return logprobs_of(model, pack, hidden, temperature=temperature, with_entropy=with_entropy, chunk_bytes=chunk_bytes)
+
+
+def logprobs_of(
+    model: Any,
+    pack: Pack,
+    hidden: torch.Tensor,
+    *,
+    temperature: float,
+    with_entropy: bool,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The same from [N, hidden] that `response_hidden` gave."""
     return logprobs_and_entropy(
-        hidden.flatten(0, 1)[pack.predictors],
+        hidden,
         model.lm_head.weight,
         pack.tokens.token_ids,
         temperature=temperature,
         with_entropy=with_entropy,
         chunk_bytes=chunk_bytes,
     )
+
+
+def response_hidden(model: Any, pack: Pack, media: Mapping[int, Media]) -> torch.Tensor:
+    """[N, hidden]: what the last text layer makes of the state before each response token; see `response_logprobs`."""
+    return _hidden(model, pack, media).flatten(0, 1)[pack.predictors]
 
 
 def _hidden(model: Any, pack: Pack, media: Mapping[int, Media]) -> torch.Tensor:

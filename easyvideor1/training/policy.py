@@ -10,14 +10,14 @@ import torch
 from transformers import PreTrainedModel
 
 from easyvideor1.algo.algorithms import Algorithm
-from easyvideor1.algo.kl import sequence_kl
+from easyvideor1.algo.kl import token_kl
 from easyvideor1.algo.losses import Sum, Tokens, idle_sums, policy_loss
 from easyvideor1.config import OptimizerConfig
 from easyvideor1.errors import RunError
 from easyvideor1.model.vision import Media, Tower
 from easyvideor1.records.tally import Tally, merged
 from easyvideor1.training.costs import Share, costs_of
-from easyvideor1.training.forward import PackForward
+from easyvideor1.training.forward import Outputs, PackForward
 from easyvideor1.training.logprobs import check_counts
 from easyvideor1.training.masters import MasterWeights
 from easyvideor1.training.meter import Meter
@@ -26,6 +26,7 @@ from easyvideor1.training.pack import Batch, Pack, PackForm, blank_pack, pack_gr
 from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.reference import Reference
 from easyvideor1.training.shared_prefix import pack_form
+from easyvideor1.training.token_facts import OfRollouts, TokenFacts, by_rollout, per_token
 from easyvideor1.types import Group
 
 
@@ -57,13 +58,14 @@ class Policy:
         self.tower = Tower(self.model)
         self.ranks = ranks or Ranks()
         self.share = Share(ranks=self.ranks, costs=costs_of(self.model))
+        assert (self._forward_of.value_head is not None) == algorithm.needs_values, "values need a value head"
         self._reference = reference if algorithm.needs_reference else None
         self.num_old_forwards = 0
         self._algorithm = algorithm
         self._config = optimizer
         self._total_steps = total_steps
         self._temperature = temperature
-        self.masters = MasterWeights(self.model)
+        self.masters = MasterWeights(self.model, value_head=self._forward_of.value_head)
         self.optimizer = torch.optim.AdamW(
             _decayed_apart(self.masters, weight_decay=optimizer.weight_decay),
             lr=optimizer.learning_rate,
@@ -86,8 +88,12 @@ class Policy:
         """
         tally = Tally()
         learning_rate = scheduled_rate(self._config, step=step, total_steps=self._total_steps)
+        if step < self._algorithm.value_warmup_steps:
+            learning_rate = 0.0
+        of_values = replace(self._config, learning_rate=self._algorithm.value_learning_rate)
+        value_rate = scheduled_rate(of_values, step=step, total_steps=self._total_steps)
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
+            group["lr"] = value_rate if group["is_of_values"] else learning_rate
         self.model.train()
         with self.ranks.agree("packs"):
             for work in minibatches:
@@ -119,10 +125,10 @@ class Policy:
             pack = pack.to(self._device)
             # Before the policy's forward, whose activations need the memory.
             ref_logprobs = self._reference_logprobs(pack, work.media)
-            logprobs, entropy = self._forward(pack, work.media, with_entropy=True)
+            outputs = self._forward(pack, work.media, with_entropy=True)
             loss = policy_loss(
                 Tokens(
-                    logprobs=logprobs,
+                    logprobs=outputs.logprobs,
                     advantages=pack.tokens.advantages,
                     weights=pack.tokens.weights,
                     sequence=pack.tokens.sequence,
@@ -131,7 +137,10 @@ class Policy:
                     old_logprobs=None if old is None else old[index],
                     ref_logprobs=ref_logprobs,
                     sampler_logprobs=pack.tokens.sampler_logprobs,
-                    entropy=entropy,
+                    entropy=outputs.entropy,
+                    values=outputs.values,
+                    returns=pack.tokens.returns,
+                    old_values=pack.tokens.old_values,
                 ),
                 self._algorithm,
                 # Gradients are averaged over ranks.
@@ -141,17 +150,23 @@ class Policy:
             self.masters.collect_gradients()
             total += loss.value.detach()
             meter.add_sums(loss.metrics)
-            _add_sampler_gap(meter, logprobs.detach() if old is None else old[index], pack)
+            _add_sampler_gap(meter, outputs.logprobs.detach() if old is None else old[index], pack)
         for pack in blanks:
             self._reference_logprobs(pack, {})
-            logprobs, _ = self._forward(pack, {})
-            (0.0 * logprobs.sum()).backward()
-        norm = _whole(torch.nn.utils.clip_grad_norm_(self.masters.by_name.values(), self._config.max_grad_norm))
+            outputs = self._forward(pack, {})
+            found = outputs.logprobs if outputs.values is None else torch.stack([outputs.logprobs, outputs.values])
+            (0.0 * found.sum()).backward()
+        # Each by itself: a value head's gradient is the longer one early on, and would shorten the policy's.
+        norms = {"update/grad_norm": self.masters.of_model, "update/value_grad_norm": self.masters.of_values}
         once = torch.ones_like(total)
-        meter.add_sums({"loss/total": Sum(total, once), "update/grad_norm": Sum(norm, once)})
+        meter.add("loss/total", Sum(total, once))
+        for name, weights in norms.items():
+            if weights:
+                norm = torch.nn.utils.clip_grad_norm_(weights.values(), self._config.max_grad_norm)
+                meter.add(name, Sum(_whole(norm), once))
         tally = merged(self.ranks.gather(meter.read(), of="loss"))
         values = tally.values()
-        if not (math.isfinite(values["loss/total"]) and math.isfinite(values["update/grad_norm"])):
+        if not all(math.isfinite(values[name]) for name in ("loss/total", *norms) if name in values):
             raise RunError(
                 f"the loss is {values['loss/total']} and the gradient norm {values['update/grad_norm']}; the weights "
                 "were not touched. Lower optimizer.learning_rate, or look for the samples in rollouts/ of this step"
@@ -167,16 +182,16 @@ class Policy:
         blanks = self._blanks(work.batch)
         with torch.no_grad():
             self.num_old_forwards += len(work.batch.packs)
-            old = [self._forward(pack.to(self._device), work.media)[0] for pack in work.batch.packs]
+            old = [self._forward(pack.to(self._device), work.media).logprobs for pack in work.batch.packs]
             for pack in blanks:
                 self._forward(pack, {})
         self._forward_of.rest()
         return old
 
-    def kl_per_rollout(
+    def token_facts(
         self, groups: Sequence[Group], media: Callable[[int], Media], *, tokens_per_pack: int, form: PackForm
-    ) -> list[list[float]]:
-        """KL of each rollout from the reference, summed over its tokens in nats, for algorithms with it in the reward.
+    ) -> TokenFacts:
+        """What the algorithm asks of each token before the update, by one forward of all rollouts.
 
         Args:
             groups: scored groups of all ranks; advantages are not needed yet.
@@ -187,33 +202,37 @@ class Policy:
             for group in groups
         ]
         chosen = [[i for i, rollout in enumerate(group.rollouts) if rollout.token_ids] for group in groups]
-        with self.ranks.agree("packs of the KL"):
+        with self.ranks.agree("packs before the update"):
             own = self.share.of(groups, chosen, form=form)
             batch = pack_groups(blank, tokens_per_pack=tokens_per_pack, form=form, chosen=own)
             seen = {index: media(index) for index, of_group in enumerate(own) if of_group}
             self._check(batch, seen)
         blanks = self._blanks(batch)
-        sums = torch.zeros(batch.num_sequences, device=self._device)
+        reference = self._reference if self._algorithm.kl_in == "reward" else None
+        kl: OfRollouts = {}
+        values: OfRollouts = {}
         with torch.no_grad():
             for pack in batch.packs:
                 pack = pack.to(self._device)
-                logprobs, _ = self._forward(pack, seen)
-                ref_logprobs = self._reference_logprobs(pack, seen)
-                assert ref_logprobs is not None
-                sums += sequence_kl(
-                    logprobs,
-                    ref_logprobs,
-                    sequence_N=pack.tokens.sequence,
-                    num_sequences=batch.num_sequences,
-                    kind=self._algorithm.kl_kind,
-                )
+                outputs = self._forward(pack, seen)
+                if outputs.values is not None:
+                    values |= by_rollout(outputs.values, pack, groups)
+                if reference is not None:
+                    ref_logprobs = reference.logprobs(pack, seen, temperature=self._temperature)
+                    kl |= by_rollout(
+                        token_kl(outputs.logprobs, ref_logprobs, kind=self._algorithm.kl_kind), pack, groups
+                    )
             for pack in blanks:
                 self._forward(pack, {})
-                self._reference_logprobs(pack, {})
+                if reference is not None:
+                    reference.logprobs(pack, {}, temperature=self._temperature)
         self._forward_of.rest()
-        # A rollout is computed by one rank, and is 0 for the others.
-        values = map(sum, zip(*self.ranks.gather(sums.tolist(), of="KL"), strict=True))
-        return [[next(values) for _ in group.rollouts] for group in groups]
+        # A rollout is computed by one rank.
+        of_all = self.ranks.gather((kl, values), of="what is known of tokens")
+        return TokenFacts(
+            kl=per_token([part for part, _ in of_all], groups) if reference is not None else None,
+            values=per_token([part for _, part in of_all], groups) if self.masters.of_values else None,
+        )
 
     def _check(self, batch: Batch, media: Mapping[int, Media]) -> None:
         """What may be wrong with the packs of this rank, before any is computed: others would wait for it."""
@@ -237,9 +256,7 @@ class Policy:
             return None
         return self._reference.logprobs(pack, media, temperature=self._temperature)
 
-    def _forward(
-        self, pack: Pack, media: Mapping[int, Media], *, with_entropy: bool = False
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def _forward(self, pack: Pack, media: Mapping[int, Media], *, with_entropy: bool = False) -> Outputs:
         return self._forward_of(pack, media, temperature=self._temperature, with_entropy=with_entropy)
 
 
@@ -250,14 +267,18 @@ def _whole(norm: torch.Tensor) -> torch.Tensor:
 
 
 def _decayed_apart(masters: MasterWeights, *, weight_decay: float) -> list[dict]:
-    """Parameter groups of the optimizer: matrices and embeddings decay, norms and biases do not.
+    """Parameter groups of the optimizer: matrices and embeddings decay, norms, biases and a value head do not.
 
     Pulling the scale of a norm towards 0 makes nothing simpler; the rule is that of most training code (minGPT's, for
     one).
     """
-    decayed = [weight for weight in masters.by_name.values() if weight.ndim >= 2]
-    others = [weight for weight in masters.by_name.values() if weight.ndim < 2]
-    groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+    decayed = [weight for weight in masters.of_model.values() if weight.ndim >= 2]
+    others = [weight for weight in masters.of_model.values() if weight.ndim < 2]
+    groups = [
+        {"params": decayed, "weight_decay": weight_decay, "is_of_values": False},
+        {"params": others, "weight_decay": 0.0, "is_of_values": False},
+        {"params": list(masters.of_values.values()), "weight_decay": 0.0, "is_of_values": True},
+    ]
     return [group for group in groups if group["params"]]
 
 

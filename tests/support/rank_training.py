@@ -161,6 +161,10 @@ RUNS: dict[str, tuple[str, ...]] = {
     "plain": (),
     "several updates and a reference": ("train.updates_per_step=2", "algorithm.options={kl_coef: 0.1}"),
     "KL in the reward": ("algorithm.name=reinforce_plus_plus",),
+    "values": (
+        "algorithm={name: ppo, options: {kl_coef: 0.1, kl_in: reward, kl_kind: k1, value_detached: false}}",
+        "train.updates_per_step=2",
+    ),
     "frozen tower": ("model.freeze_vision_tower=true",),
     "adapters": ("model.lora={rank: 2}", "algorithm.options={kl_coef: 0.1}"),
     "few groups, refilled": ("train.prompts_per_step=3", "algorithm.name=dapo"),
