@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from easyvideor1.algo.algorithms import named_algorithm
 from easyvideor1.config import RunConfig
 from easyvideor1.model.sizes import Sizes
 from easyvideor1.rollout.hf.engine import READ_TOKENS
@@ -111,13 +112,18 @@ class _Work:
             "weights": all_weights * held // shards,
             "float32 copies of the weights that train": sizes.trained * F32 if is_copied else 0,
             "gradients": sizes.trained * F32 // shards,
-            "optimizer": ADAM_MOMENTS * sizes.trained * F32 // shards,
+            "optimizer": _moment_bytes(self.config, sizes) // shards,
             "reference model": sizes.weights * held // shards if self._needs_reference else 0,
+            "value head": (2 + ADAM_MOMENTS) * (sizes.hidden + 1) * F32 // shards if self._has_values else 0,
             "copy that samples": sizes.weights * item if self._has_copy else 0,
         }
         if self.config.parallel.cpu_offload and self._is_sharded:
-            parts |= dict.fromkeys(("weights", "gradients", "optimizer", "reference model"), 0)
+            parts |= dict.fromkeys(("weights", "gradients", "optimizer", "reference model", "value head"), 0)
         return {name: size for name, size in parts.items() if size}
+
+    @property
+    def _has_values(self) -> bool:
+        return named_algorithm(self.config.algorithm).needs_values
 
     @property
     def _has_copy(self) -> bool:
@@ -144,6 +150,8 @@ class _Work:
             "activations, text": round(text + ends),
             "activations, vision tower": round(tower + mergers if tower_trains else num_patches * per_patch),
             "patches": num_patches * sizes.patch_values * item,
+            # Hidden states in float32, and their directions.
+            "states of the value head": 2 * num_responses * sizes.hidden * F32 if self._has_values else 0,
             "logits": logits * min(CHUNK_BYTES, num_responses * sizes.vocabulary * F32),
             # In float32 where products of halves cannot be summed in it, and its gradient always.
             "output layer": of_output * F32 * (int(self._trains_all) + int(item != F32 and not is_gpu)),
@@ -210,6 +218,19 @@ class _Work:
             "the same, made ready for the next": round(min(of_step, self.config.data.ahead_mb * 2**20)),
             "weights and optimizer": offloaded,
         }
+
+
+def checkpoint_bytes(config: RunConfig, sizes: Sizes, *, ranks: int) -> int:
+    """Size of a checkpoint, all ranks together, up to its small files."""
+    is_half = config.model.dtype != "float32" and ranks == 1  # shards are in float32
+    weights = (2 if is_half else F32) * (sizes.weights if config.model.lora is None else sizes.adapters)
+    if not config.train.checkpoint_optimizer:
+        return weights
+    return weights + _moment_bytes(config, sizes) + (F32 * sizes.trained if is_half else 0)
+
+
+def _moment_bytes(config: RunConfig, sizes: Sizes) -> int:
+    return ADAM_MOMENTS * sizes.trained * F32
 
 
 def concurrent_responses(config: RunConfig, tokens: Tokens, sizes: Sizes, *, ranks: int) -> int:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from easyvideor1.algo.algorithms import named_algorithm
 from easyvideor1.config import RunConfig
 from easyvideor1.model.sizes import Sizes
 from easyvideor1.runs.devices import Device
@@ -65,6 +66,7 @@ def pace(
     # Forward, gradients of inputs, gradients of weights; with activation checkpointing the forward once more.
     passes = 2 + int(config.model.lora is None) + int(config.model.gradient_checkpointing)
     passes += int(train.updates_per_step > 1) + int(bool(config.algorithm.options.get("kl_coef")))
+    passes += int(named_algorithm(config.algorithm).needs_values)
     per_s = FLOPS_FRAC * device.flops / 2  # multiplications with their additions
     num_at_once = concurrent_responses(config, tokens, sizes, ranks=ranks)
     # Slots are refilled as responses end, so the tokens of all of them are shared by the slots.
