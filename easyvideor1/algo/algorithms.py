@@ -148,7 +148,7 @@ class Algorithm:
     value_detached: bool = True
     """The value head learns from the policy's hidden states as they are; False: its loss trains the policy's layers
     too."""
-    value_learning_rate: float = 1e-3
+    value_learning_rate: float = 0.05
     """Learning rate of the value head, on the schedule of the optimizer's."""
     value_warmup_steps: int = 0
     """Steps at the start of the run in which the value head alone learns."""
