@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 
 import pytest
@@ -94,7 +95,13 @@ def test_whole_steps_move_all_weights_and_take_them_over(cases: Both) -> None:
 def test_a_run_on_two_ranks_is_the_run_on_one(name: str, cases: Both) -> None:
     expected, (first, second) = cases[0].runs, [found.runs for found in cases[1]]
     assert first[name].error == expected[name].error == ""
-    assert first[name].rollouts == expected[name].rollouts
+    if name == "values":  # an advantage is what the model says, and not of rewards alone
+        found, wanted = ([json.loads(line) for line in of.rollouts] for of in (first[name], expected[name]))
+        advantages = [record.pop("advantage") for record in wanted]
+        assert [record.pop("advantage") for record in found] == pytest.approx(advantages, rel=1e-4, abs=1e-4)
+        assert found == wanted
+    else:
+        assert first[name].rollouts == expected[name].rollouts
     assert first[name].bad == expected[name].bad
     assert len(expected[name].bad) == (4 if name == "bad samples skipped" else 0)
     assert distance(first[name].weights, expected[name].weights) < 1e-4
@@ -103,7 +110,7 @@ def test_a_run_on_two_ranks_is_the_run_on_one(name: str, cases: Both) -> None:
     for found, wanted in zip(first[name].metrics, expected[name].metrics, strict=True):
         assert found.keys() == wanted.keys()
         for key, value in wanted.items():
-            if key.startswith(("rollout/", "reward/", "accuracy", "data/")):
+            if key.startswith(("rollout/", "reward/", "accuracy", "data/")) and key != "reward/kl_ref":
                 assert found[key] == pytest.approx(value, rel=1e-9), key
             elif key != "update/model_tokens":
                 assert found[key] == pytest.approx(value, rel=1e-3, abs=1e-5), key
