@@ -39,6 +39,7 @@ from easyvideor1.training.ranks import Ranks, joined
 from easyvideor1.types import Score
 from support.asking import answered, requests
 from support.made_trainer import ENCODER, Killed, MadePreparer, final_weights, low_tokens, made_config, made_trainer
+from support.rank_engines import Sampled, sampled
 from support.rank_loading import Loaded, load_all
 from support.tiny_models import Case, tiny_case, tiny_model
 
@@ -322,6 +323,7 @@ class Cases:
     runs: dict[str, Ran]
     steps: dict[str, Stepped]
     loaded: dict[str, Loaded]
+    sampled: Sampled
     going_on: dict[str, dict[str, torch.Tensor]]
     """Weights in the end of a run that is never killed ("steady"), and of one that is killed and goes on ("killed")."""
 
@@ -344,6 +346,7 @@ def all_cases(folder: Path, models: Path, ranks: Ranks | None = None) -> Cases:
         runs={name: run(name, folder / str(number), ranks) for number, name in enumerate(RUNS)},
         steps=steps_of_pairs(folder / "pairs", ranks),
         loaded=load_all(models, ranks),
+        sampled=sampled(folder, ranks),
         going_on=going_on(folder, ranks),
     )
 
