@@ -55,10 +55,12 @@ def engine_of_policy(config: RunConfig, parts: Parts, policy: Policy, models: Mo
         UsageError: vLLM is missing or refuses the recipe; or servers are to be started where not all ranks reach them.
         RunError: no server is there, or one does not start.
     """
-    rollout, ranks = config.rollout, policy.ranks
+    rollout, overlaps = config.rollout, config.train.async_level > 0
     if rollout.engine == "hf":
         yield models.engine(policy, parts.encoder, tokens_per_batch=rollout.tokens_per_batch)
         return
+    # Where sampling is beside learning, so is what ranks gather for it.
+    ranks = policy.ranks.twin() if overlaps else policy.ranks
     with _vllm_engine(config, parts, ranks) as engine:
         yield AgreeingEngine(
             engine,
@@ -68,7 +70,7 @@ def engine_of_policy(config: RunConfig, parts: Parts, policy: Policy, models: Mo
             check_every=rollout.vllm.check_every,
             tokens_per_pack=config.train.tokens_per_pack,
             form=lambda: pack_form(policy.model, shared=config.train.shared_prefix),
-            overlaps=config.train.async_level > 0,
+            overlaps=overlaps,
         )
 
 

@@ -121,8 +121,10 @@ class AgreeingEngine:
             with self._ranks.agree("end of sampling"):
                 sleeping.close()
         kept, self._kept = self._kept, {}
-        modalities: list[Modality] = list(kept)
-        for modality in dict.fromkeys(itertools.chain(*self._ranks.gather(modalities, of="modalities to compare"))):
+        due: dict[Modality, None] = {}
+        for of_rank in self._ranks.gather(dict.fromkeys(kept), of="modalities to compare"):
+            due |= of_rank
+        for modality in due:
             self._compare(modality, kept.get(modality))
 
     def generate(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:

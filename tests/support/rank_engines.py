@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from easyvideor1.config import ParallelConfig
 from easyvideor1.model.weights import checkpoint_tensors, copy_weights, full_tensors
 from easyvideor1.rollout.engine import Engine, Sampling
 from easyvideor1.rollout.hf import HFEngine
@@ -27,8 +28,6 @@ from support.asking import answered, requests
 from support.fake_core import FakeCore
 from support.made_trainer import ENCODER
 from support.tiny_models import tiny_case, tiny_model
-
-from easyvideor1.config import ParallelConfig
 
 END = 7
 VISION = VisionSpec(
@@ -97,7 +96,7 @@ def shared_server(folder: Path, forward: PackForward, ranks: Ranks) -> Shared:
         inner._hand_over(inner._servers[0])
         loads = [Path(call.removeprefix("load ")).name for call in core.calls]
         weights = dict(read_weights(folder / "weights" / "version-3")) if ranks.is_first else {}
-        (folder / "file").touch() if ranks.is_first else None
+        (folder / "file").touch()
         broken = agreeing(servers_engine(address, folder / "file" / "weights", ranks), forward, ranks)
         error = ""
         try:
@@ -181,7 +180,7 @@ def comparisons(forward: PackForward, ranks: Ranks) -> Compared:
     sampling = Sampling(n=12, max_response_tokens=6)
     give_weights(engine, forward, version=0)
     answered(engine, requests(asked, sampling))
-    found = engine.gaps
+    found = dict(engine.gaps)
     moved(forward)
     keeps_old[0] = is_last
     give_weights(engine, forward, version=1)

@@ -19,7 +19,6 @@ from easyvideor1.demo.setup import demo_config, write_data
 from easyvideor1.report.read import comparable, read_metrics
 from easyvideor1.training import shelf
 
-
 STEPS = 4
 NUM_QUESTIONS = 6
 """Of validation."""
@@ -72,7 +71,7 @@ class Run:
     """Of each rank."""
 
 
-def train(words: Sequence[str], *, stale: bool = False) -> int:
+def train(words: Sequence[str], stale: bool = False) -> int:
     """The command, in this process.
 
     Args:
