@@ -282,6 +282,12 @@ class TrainConfig:
     0: only before the first and after the last step, and where a validation is the best so far."""
     keep_checkpoints: int = 2
     """Newest checkpoints that are kept, beside the best one."""
+    checkpoint_optimizer: bool = True
+    """Keep the optimizer's numbers in a checkpoint, without which a run cannot go on exactly; False: the weights alone,
+    about a seventh of the size in bfloat16, a third in float32. Another run can begin with either (model.path)."""
+    fresh_optimizer: bool = False
+    """Where a checkpoint holds no optimizer, let the run go on from it all the same, with new moments and the schedule
+    where it was; False: that is an error."""
     save_in_background: bool = False
     """Copy a checkpoint to main memory, which must have room for it, and write it while the run goes on."""
     stall_limit_s: float = 3600.0

@@ -111,7 +111,7 @@ class _Work:
             "weights": all_weights * held // shards,
             "float32 copies of the weights that train": sizes.trained * F32 if is_copied else 0,
             "gradients": sizes.trained * F32 // shards,
-            "optimizer": ADAM_MOMENTS * sizes.trained * F32 // shards,
+            "optimizer": _moment_bytes(self.config, sizes) // shards,
             "reference model": sizes.weights * held // shards if self._needs_reference else 0,
             "copy that samples": sizes.weights * item if self._has_copy else 0,
         }
@@ -210,6 +210,19 @@ class _Work:
             "the same, made ready for the next": round(min(of_step, self.config.data.ahead_mb * 2**20)),
             "weights and optimizer": offloaded,
         }
+
+
+def checkpoint_bytes(config: RunConfig, sizes: Sizes, *, ranks: int) -> int:
+    """Size of a checkpoint, all ranks together, up to its small files."""
+    is_half = config.model.dtype != "float32" and ranks == 1  # shards are in float32
+    weights = (2 if is_half else F32) * (sizes.weights if config.model.lora is None else sizes.adapters)
+    if not config.train.checkpoint_optimizer:
+        return weights
+    return weights + _moment_bytes(config, sizes) + (F32 * sizes.trained if is_half else 0)
+
+
+def _moment_bytes(config: RunConfig, sizes: Sizes) -> int:
+    return ADAM_MOMENTS * sizes.trained * F32
 
 
 def concurrent_responses(config: RunConfig, tokens: Tokens, sizes: Sizes, *, ranks: int) -> int:

@@ -103,7 +103,7 @@ trainer.val_only|false|train.steps|true: 0
 trainer.val_generations_to_log|0||all answers are in validation.jsonl and in the report
 trainer.save_freq|-1|train.checkpoint_every|-1: 0, before the first and after the last step
 trainer.save_limit|-1|train.keep_checkpoints|the best one is kept beside them
-trainer.save_model_only|false||a checkpoint goes on exactly; `easyvideor1 export` writes the model alone
+trainer.save_model_only|false|train.checkpoint_optimizer|true: false; see `train.fresh_optimizer`
 trainer.save_checkpoint_path|null|out|
 trainer.load_checkpoint_path|null|model.path|a run or one of its checkpoints can be the model of a new run
 trainer.ray_timeline|null||no Ray in training; metrics.jsonl has the times of every stage

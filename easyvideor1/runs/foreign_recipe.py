@@ -249,6 +249,7 @@ def _trainer(theirs: Mapping[str, Any], left_out: list[tuple[str, Any, str]]) ->
         "train.tokens_per_pack": max(longest, theirs["worker.actor.max_token_len_per_gpu"] or 0),
         "train.validate_every": max(0, theirs["trainer.val_freq"]),
         "train.checkpoint_every": max(0, theirs["trainer.save_freq"]),
+        "train.checkpoint_optimizer": not theirs["trainer.save_model_only"],
         "train.keep_checkpoints": NO_LIMIT if limit < 0 else limit,
     }
 

@@ -12,14 +12,13 @@ from easyvideor1.data.encode import Encoder
 from easyvideor1.errors import UsageError
 from easyvideor1.model.sizes import Sizes, config_file, model_without_weights, sizes_of
 from easyvideor1.runs.devices import DEVICES, Device
-from easyvideor1.runs.footprint import Footprint, footprint, usable_bytes
+from easyvideor1.runs.footprint import Footprint, checkpoint_bytes, footprint, usable_bytes
 from easyvideor1.runs.pace import ASSUMED, Pace, pace
 from easyvideor1.runs.planned_tokens import Tokens, planned_tokens
 from easyvideor1.training.costs import costs_of
 from easyvideor1.video.sampling import vision_spec
 
 PACK_STEP = 1024
-CHECKPOINT_BYTES = 4
 MOST_GPUS = 1024
 
 
@@ -40,7 +39,7 @@ class Plan:
     memory: Footprint
     pace: Pace
     checkpoint_bytes: int
-    """Of one checkpoint with its optimizer."""
+    """Of one checkpoint."""
     largest_pack_tokens: int | None
     """Largest `train.tokens_per_pack` that fits; None: not even the longest prompt does."""
     remedies: tuple[str, ...]
@@ -144,7 +143,7 @@ def make_plan(
         steps=config.with_samples(tokens.num_rows).train.num_steps,
         memory=found,
         pace=pace(config, sizes, costs, tokens, response_tokens=length, ranks=gpus, device=place),
-        checkpoint_bytes=CHECKPOINT_BYTES * 3 * sizes.trained + (0 if config.model.lora else 2 * sizes.weights),
+        checkpoint_bytes=checkpoint_bytes(config, sizes, ranks=gpus),
         largest_pack_tokens=largest,
         remedies=() if found.fits(place) else tuple(_remedies(config, gpus, memory, place, largest_pack=largest)),
     )

@@ -5,7 +5,8 @@ There is no random state: all random numbers of a step come from seeds made of t
 A checkpoint is a folder `step-000012` of
 
 * `model/`, in Transformers' format, which loads on its own; with LoRA `adapters.safetensors`;
-* `optimizer/`, a file for each process with its part of AdamW's moments and float32 weights (`tensor_file`);
+* `optimizer/`, a file for each process with its part of AdamW's moments and float32 weights (`tensor_file`), where the
+  run keeps them (train.checkpoint_optimizer);
 * `state.json`, where the run stands;
 * `manifest.json`, size and checksum of all the others, written last.
 
@@ -39,6 +40,7 @@ from easyvideor1.training.stopping import Trend
 from easyvideor1.training.tensor_file import Part, Parts, Written, part_of, whole_of, write_parts
 
 STATE = "state.json"
+OPTIMIZER = "optimizer"
 FILE_BYTES = 5 << 30
 """Weights are cut into files of about this size, as Transformers does."""
 BYTES_PER_STEP = 8 << 30
@@ -86,12 +88,21 @@ class Saver:
 
     Args:
         in_background: copy the tensors to main memory and write them while the run goes on.
+        with_optimizer: False: the weights alone.
         ranks: None: one process.
     """
 
-    def __init__(self, folder: Path, *, keep: int, in_background: bool = False, ranks: Ranks | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        keep: int,
+        in_background: bool = False,
+        with_optimizer: bool = True,
+        ranks: Ranks | None = None,
+    ) -> None:
         self._folder, self._keep, self._ranks = folder, keep, ranks or Ranks()
-        self._in_background = in_background
+        self._in_background, self._with_optimizer = in_background, with_optimizer
         self._writing: tuple[RunState, bool, Future[dict[str, Written]]] | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
 
@@ -113,11 +124,13 @@ class Saver:
         draft = _draft(self._folder / shelf.name_of(state.step))
         with self._ranks.agree("room for a checkpoint"):
             if self._ranks.is_first:
-                require_room(self._folder, num_bytes(model, masters))
+                require_room(self._folder, num_bytes(model, masters, with_optimizer=self._with_optimizer))
                 shutil.rmtree(draft, ignore_errors=True)
-                (draft / "optimizer").mkdir(parents=True)
+                (draft / OPTIMIZER if self._with_optimizer else draft).mkdir(parents=True)
         files = _whole_files(model)
-        part = {f"optimizer/part-{self._ranks.rank:05d}.safetensors": _optimizer_parts(masters, optimizer)}
+        part: dict[str, dict[str, Part]] = {}
+        if self._with_optimizer:
+            part[f"{OPTIMIZER}/part-{self._ranks.rank:05d}.safetensors"] = _optimizer_parts(masters, optimizer)
         if self._in_background:
             files = _Whole(files.files, [tensor.detach().to("cpu", copy=True) for tensor in files.contents])
             part = {name: {key: _copied(item) for key, item in parts.items()} for name, parts in part.items()}
@@ -232,6 +245,11 @@ def weights_folder(checkpoint: Path) -> Path | None:
     return folder if folder.is_dir() else None
 
 
+def has_optimizer(checkpoint: Path) -> bool:
+    """Whether a checkpoint holds the optimizer's numbers; one of the weights alone does not."""
+    return (checkpoint / OPTIMIZER).is_dir()
+
+
 def load_optimizer(checkpoint: Path, *, masters: MasterWeights, optimizer: torch.optim.Optimizer) -> None:
     """Put the stored moments, step counts and float32 weights back, each onto the device of its weight.
 
@@ -239,7 +257,7 @@ def load_optimizer(checkpoint: Path, *, masters: MasterWeights, optimizer: torch
         RunError: something is missing, or of another shape.
     """
     fused = any(group.get("fused") or group.get("capturable") for group in optimizer.param_groups)
-    with Parts(sorted((checkpoint / "optimizer").glob("*.safetensors"))) as stored:
+    with Parts(sorted((checkpoint / OPTIMIZER).glob("*.safetensors"))) as stored:
         for name, weight in masters.by_name.items():
             if f"adam/{name}/step" not in stored:
                 continue  # it was never updated
@@ -252,13 +270,15 @@ def load_optimizer(checkpoint: Path, *, masters: MasterWeights, optimizer: torch
             stored.read_into(copy, f"master/{name}")
 
 
-def num_bytes(model: PreTrainedModel, masters: MasterWeights) -> int:
+def num_bytes(model: PreTrainedModel, masters: MasterWeights, *, with_optimizer: bool = True) -> int:
     """Size of a checkpoint of a model, all processes together, up to its small files."""
     weights = [
         tensor for name, tensor in model.state_dict().items() if lora.MARK in name or not lora.has_adapters(model)
     ]
-    moments = [*masters.by_name.values(), *masters.by_name.values()]  # AdamW has two per weight
-    return sum(tensor.numel() * tensor.element_size() for tensor in [*weights, *moments, *masters.copies.values()])
+    if with_optimizer:
+        moments = [*masters.by_name.values(), *masters.by_name.values()]  # AdamW has two per weight
+        weights += [*moments, *masters.copies.values()]
+    return sum(tensor.numel() * tensor.element_size() for tensor in weights)
 
 
 def steps_between(every: int | None, checkpoint_bytes: int) -> int:

@@ -210,6 +210,7 @@ def test_our_keys_in_the_table_are_keys() -> None:
     ("given", "ours"),
     [
         ({"trainer": {"val_only": True}}, {"train.steps": 0}),
+        ({"trainer": {"save_model_only": True}}, {"train.checkpoint_optimizer": False}),
         ({"trainer": {"save_limit": -1, "logger": ["console", "wandb", "mlflow"]}}, {"trackers": ["wandb"]}),
         ({"worker": {"actor": {"loss_type": "gspo"}}}, {"algorithm.options.ratio": "sequence"}),
         ({"worker": {"actor": {"loss_type": "cispo"}}}, {"algorithm.options.loss": "cispo"}),
