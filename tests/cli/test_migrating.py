@@ -208,6 +208,8 @@ def test_our_keys_in_the_table_are_keys() -> None:
     ("given", "ours"),
     [
         ({"trainer": {"val_only": True}}, {"train.steps": 0}),
+        ({"worker": {"actor": {"optim": {"strategy": "adamw_bf16"}}}}, {"optimizer.states": "bfloat16"}),
+        ({"worker": {"actor": {"offload": {"offload_optimizer": True}}}}, {"parallel.cpu_offload": True}),
         ({"trainer": {"save_model_only": True}}, {"train.checkpoint_optimizer": False}),
         ({"trainer": {"save_limit": -1, "logger": ["console", "wandb", "mlflow"]}}, {"trackers": ["wandb"]}),
         ({"worker": {"actor": {"loss_type": "gspo"}}}, {"algorithm.options.ratio": "sequence"}),
