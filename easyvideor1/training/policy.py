@@ -22,6 +22,7 @@ from easyvideor1.training.logprobs import check_counts
 from easyvideor1.training.masters import MasterWeights
 from easyvideor1.training.meter import Meter
 from easyvideor1.training.minibatch import Minibatch
+from easyvideor1.training.optimizers import make_optimizer, set_learning_rate
 from easyvideor1.training.pack import Batch, Pack, PackForm, blank_pack, pack_groups
 from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.reference import Reference
@@ -65,11 +66,10 @@ class Policy:
         self._total_steps = total_steps
         self._temperature = temperature
         self.masters = MasterWeights(self.model)
-        self.optimizer = torch.optim.AdamW(
+        self.optimizer = make_optimizer(
+            optimizer,
             _decayed_apart(self.masters, weight_decay=optimizer.weight_decay),
-            lr=optimizer.learning_rate,
-            betas=optimizer.betas,
-            fused=self.model.device.type == "cuda",
+            is_gpu=self.model.device.type == "cuda",
         )
 
     def weigh_kl(self, coef: float) -> None:
@@ -87,8 +87,7 @@ class Policy:
         """
         tally = Tally()
         learning_rate = scheduled_rate(self._config, step=step, total_steps=self._total_steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
+        set_learning_rate(self.optimizer, learning_rate)
         self.model.train()
         with self.ranks.agree("packs"):
             for work in minibatches:

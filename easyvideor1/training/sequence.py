@@ -117,18 +117,12 @@ class SequenceGroup:
 
 
 def join(ranks: Ranks, size: int) -> SequenceGroup:
-    """This rank's group of `size` neighbouring ranks; every rank calls this. One process is a group of its own.
-
-    Raises:
-        UsageError: the size does not divide the number of ranks.
+    """This rank's group of `size` neighbouring ranks, a divisor of their number; every rank calls this. One process is a
+    group of its own.
     """
     if size == 1 or ranks.size == 1:
         return SequenceGroup()
-    if ranks.size % size:
-        raise UsageError(
-            f"parallel.sequence={size} does not divide the {ranks.size} ranks of this run; start a multiple of it, or "
-            "set parallel.sequence to a divisor of the number of ranks"
-        )
+    assert ranks.size % size == 0, f"groups of {size} out of {ranks.size} ranks"
     from torch.distributed.device_mesh import init_device_mesh
 
     kind = "cuda" if torch.cuda.is_available() else "cpu"

@@ -145,6 +145,9 @@ def test_a_project_comes_over_and_trains_a_step_on_the_same(
     assert "2 files taken over" in taken
     assert ("0 of the videos are gone" in taken) == has_videos
     words = ["rollout.engine=hf", f"out={out}", "rollout.vllm={}", "cache.mode=preprocessed_only"]
+    assert main(["train", str(recipe), *words]) == 2
+    assert "parallel.sequence=2 does not divide the number of ranks, 1" in capsys.readouterr().err
+    words.append("parallel.sequence=1")
     assert main(["train", str(recipe), *words]) == 0
 
     config = load_config(recipe, words)
@@ -210,6 +213,8 @@ def test_our_keys_in_the_table_are_keys() -> None:
     ("given", "ours"),
     [
         ({"trainer": {"val_only": True}}, {"train.steps": 0}),
+        ({"worker": {"actor": {"optim": {"strategy": "adamw_bf16"}}}}, {"optimizer.states": "bfloat16"}),
+        ({"worker": {"actor": {"offload": {"offload_optimizer": True}}}}, {"parallel.cpu_offload": True}),
         ({"trainer": {"save_model_only": True}}, {"train.checkpoint_optimizer": False}),
         ({"trainer": {"save_limit": -1, "logger": ["console", "wandb", "mlflow"]}}, {"trackers": ["wandb"]}),
         ({"worker": {"actor": {"loss_type": "gspo"}}}, {"algorithm.options.ratio": "sequence"}),

@@ -13,13 +13,10 @@ from typing import Any
 import torch
 
 from easyvideor1.config import ParallelConfig
-from easyvideor1.errors import UsageError
-from easyvideor1.training import sequence
 from easyvideor1.training.pack import blank_pack, pack_groups
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.ranks import Ranks, joined
 from support.rank_training import Ran, Updated, cases_of, made_policy, run, updated
-from support.tiny_models import tiny_model
 
 MIXED = ("text", "image", "video", "both")
 Names = dict[str, dict[str, Any]]
@@ -50,7 +47,6 @@ class Together:
     entropies: dict[str, torch.Tensor] = field(default_factory=dict)
     updates: dict[str, Updated] = field(default_factory=dict)
     runs: dict[str, Ran] = field(default_factory=dict)
-    errors: dict[str, str] = field(default_factory=dict)
 
 
 def of_two(folder: Path, ranks: Ranks | None = None) -> Together:
@@ -58,7 +54,7 @@ def of_two(folder: Path, ranks: Ranks | None = None) -> Together:
     if ranks is None:
         with joined(timeout_s=120) as ranks:
             return of_two(folder, ranks)
-    found = Together(errors=refused(ranks))
+    found = Together()
     policy = policy_of(ranks, size=2)
     cases = cases_of(policy, MIXED)
     for name, options in UPDATES.items():
@@ -119,20 +115,3 @@ def computed(policy: Policy, cases: Sequence[Any], *, shared: bool) -> tuple[tor
     policy._forward_of.rest()
     assert entropies is not None
     return logprobs, entropies
-
-
-def refused(ranks: Ranks) -> dict[str, str]:
-    """What cannot be computed together."""
-    found = {}
-    asked = {
-        "ranks": lambda: sequence.join(ranks, 3),
-        "heads": lambda: sequence.require_divisible(tiny_model("qwen3_vl"), 3),
-        "layers": lambda: sequence.require_divisible(tiny_model("qwen3_5"), 2),
-    }
-    for name, ask in asked.items():
-        found[name] = ""
-        try:
-            ask()
-        except UsageError as error:
-            found[name] = str(error)
-    return found

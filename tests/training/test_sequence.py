@@ -7,9 +7,11 @@ import torch
 from support.on_ranks import results
 from support.rank_training import Updated
 from support.sequence_cases import MORE_RUNS, RUNS, Together, of_four, of_two, of_two_more
+from support.tiny_models import tiny_model
 
+from easyvideor1.errors import UsageError
 from easyvideor1.training.ranks import Ranks
-from easyvideor1.training.sequence import SequenceGroup
+from easyvideor1.training.sequence import SequenceGroup, require_divisible
 
 pytestmark = pytest.mark.timeout(600)  # the first one waits for the processes
 NEAR = 1e-5
@@ -86,13 +88,17 @@ def test_whole_steps_move_the_weights_as_one_process_does(name: str, two: Both) 
     assert_same_run(name, two)
 
 
-def test_what_cannot_be_cut_is_refused(two: Both) -> None:
-    _, ranks = two
-    for found in ranks:
-        assert "parallel.sequence=3 does not divide the 2 ranks" in found.errors["ranks"]
-        assert "does not divide the 4 attention heads" in found.errors["heads"]
-        assert "take one of 1, 2, 4" in found.errors["heads"]
-        assert "'qwen3_5' has linear-attention layers" in found.errors["layers"]
+@pytest.mark.parametrize(
+    ("family", "size", "problem"),
+    [
+        ("qwen3_vl", 3, "parallel.sequence=3 does not divide the 4 attention heads of this model; take one of 1, 2, 4"),
+        ("qwen3_5", 2, "'qwen3_5' has linear-attention layers"),
+    ],
+)
+def test_models_that_cannot_be_cut_are_refused(family: str, size: int, problem: str) -> None:
+    require_divisible(tiny_model(family), 1)
+    with pytest.raises(UsageError, match=problem):
+        require_divisible(tiny_model(family), size)
 
 
 @pytest.mark.slow
