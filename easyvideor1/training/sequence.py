@@ -117,7 +117,7 @@ class SequenceGroup:
 
 
 def join(ranks: Ranks, size: int) -> SequenceGroup:
-    """This rank's group of `size` neighbouring ranks, a divisor of their number; every rank calls this. One process is a
+    """This rank's group of `size` neighbouring ranks, a divisor of their number; all ranks call this. One process is a
     group of its own.
     """
     if size == 1 or ranks.size == 1:
