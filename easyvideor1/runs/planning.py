@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from easyvideor1.algo.fit import fitting_algorithm
-from easyvideor1.config import LoraConfig, RunConfig
+from easyvideor1.config import LoraConfig, MomentKind, RunConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.errors import UsageError
 from easyvideor1.model.sizes import Sizes, config_file, model_without_weights, sizes_of
@@ -15,6 +15,7 @@ from easyvideor1.runs.devices import DEVICES, Device
 from easyvideor1.runs.footprint import Footprint, checkpoint_bytes, footprint, usable_bytes
 from easyvideor1.runs.pace import ASSUMED, Pace, pace
 from easyvideor1.runs.planned_tokens import Tokens, planned_tokens
+from easyvideor1.runs.rank_limits import check_number_of_ranks
 from easyvideor1.training.costs import costs_of
 from easyvideor1.video.sampling import vision_spec
 
@@ -152,6 +153,7 @@ def make_plan(
 def _check_ranks(config: RunConfig, gpus: int) -> None:
     if gpus < 1:
         raise UsageError(f"--gpus must be at least 1, got {gpus}")
+    check_number_of_ranks(config, gpus)
 
 
 def _encoder(config: RunConfig) -> Encoder | None:
@@ -187,11 +189,13 @@ def _remedies(
     least = -(-config.rollout.max_response_tokens // PACK_STEP) * PACK_STEP
     if largest_pack:
         yield f"train.tokens_per_pack={largest_pack}"
+    states: MomentKind = "8bit" if gpus == 1 else "bfloat16"
     changes: Mapping[str, RunConfig] = {
         "model.gradient_checkpointing=true": replace(config, model=replace(model, gradient_checkpointing=True)),
         f"rollout.tokens_per_batch={least} (slower)": replace(
             config, rollout=replace(config.rollout, tokens_per_batch=least)
         ),
+        f"optimizer.states={states}": replace(config, optimizer=replace(config.optimizer, states=states)),
         "model.dtype=bfloat16": replace(config, model=replace(model, dtype="bfloat16")),
         "model.freeze_vision_tower=true": replace(config, model=replace(model, freeze_vision_tower=True)),
         "model.lora='{rank: 64, alpha: 128}' (adapters, with a higher learning rate)": replace(

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 LIMITS = {torch.float32: 1e-3, torch.bfloat16: 0.1}
 """Mean distance in nats per token above which the run stops. Two exact implementations in float32 differ by rounding,
 about 1e-6; in bfloat16 by about 0.01, and wrong inputs by more than that."""
+Kept = tuple[Request, tuple[Rollout, ...]]
+"""A request with those of its rollouts that can be compared."""
 MIN_ADAPTER_SHARE = 0.5
 SIGMAS = 3.0
 
@@ -92,7 +94,7 @@ class AgreeingEngine:
         self._version = 0
         self._checked: dict[Modality, int] = {}
         """Modality -> version of the weights at its last comparison."""
-        self._kept: dict[Modality, tuple[Request, tuple[Rollout, ...]]] = {}
+        self._kept: dict[Modality, Kept] = {}
         self.gaps: dict[Modality, Gap] = {}
         """The last comparison of each modality."""
 
@@ -168,15 +170,26 @@ class AgreeingEngine:
         last = self._checked.get(modality)
         return last is None or (self._check_every > 0 and self._version - last >= self._check_every)
 
-    def _compare(self, modality: Modality, kept: tuple[Request, tuple[Rollout, ...]] | None) -> None:
-        """Compare what this rank's engine sampled, if it did, while other ranks do the same."""
-        gap = self._gap(kept)
-        with self._ranks.agree("comparison of engine and actor"):
-            if kept is not None:
-                assert gap is not None
-                self._checked[modality], self.gaps[modality] = self._version, gap
-                self._unseen.discard(modality)
-                self._judge(modality, kept[0].example.sample, gap)
+    def _compare(self, modality: Modality, own: Kept | None) -> None:
+        """Compare what this rank's engine sampled, if it did, while other ranks do the same; ranks that compute each
+        pack together do so with that of one after another of them."""
+        sequence = self._forward.sequence
+        for turn in range(sequence.size):
+            gap = self._gap(self._shared(own, turn))
+            with self._ranks.agree("comparison of engine and actor"):
+                if own is not None and sequence.rank == turn:
+                    assert gap is not None
+                    self._checked[modality], self.gaps[modality] = self._version, gap
+                    self._unseen.discard(modality)
+                    self._judge(modality, own[0].example.sample, gap)
+
+    def _shared(self, own: Kept | None, turn: int) -> Kept | None:
+        """What the rank has whose turn it is among those that compute packs with this one."""
+        sequence = self._forward.sequence
+        if sequence.size == 1:
+            return own
+        of_ranks = self._ranks.gather(own if sequence.rank == turn else None, of="rollouts to compare")
+        return of_ranks[self._ranks.rank // sequence.size * sequence.size + turn]
 
     def _judge(self, modality: Modality, sample: Sample, gap: Gap) -> None:
         log.info(
@@ -200,14 +213,15 @@ class AgreeingEngine:
             )
 
     @torch.no_grad()
-    def _gap(self, kept: tuple[Request, tuple[Rollout, ...]] | None) -> Gap | None:
+    def _gap(self, kept: Kept | None) -> Gap | None:
         """None: nothing is kept, and this rank only computes beside the others."""
         packs, media, temperature = [], {}, 1.0
         with self._ranks.agree("packs to compare"):
             if kept is not None:
                 packs, media, temperature = self._packs(*kept)
         num_packs = self._ranks.most(len(packs), of="packs to compare")
-        blanks = [blank_pack(self._form())] * (num_packs - len(packs))
+        blank = blank_pack(self._form(), num_tokens=max(2, self._forward.sequence.size))
+        blanks = [blank] * (num_packs - len(packs))
         actor, base = [], []
         for pack in [*packs, *blanks]:
             pack = pack.to(self._forward.device)

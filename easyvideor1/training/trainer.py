@@ -103,16 +103,15 @@ class Trainer:
         self._synced = -1
         """Version of the weights that the engine has."""
         self._folder = RunFolder(config.out)
+        states = config.optimizer.states if config.train.checkpoint_optimizer else None
         self._saver = Saver(
             self._folder.checkpoints,
             keep=config.train.keep_checkpoints,
             in_background=config.train.save_in_background,
-            with_optimizer=config.train.checkpoint_optimizer,
+            states=states,
             ranks=policy.ranks,
         )
-        self._checkpoint_bytes = num_bytes(
-            policy.model, policy.masters, with_optimizer=config.train.checkpoint_optimizer
-        )
+        self._checkpoint_bytes = num_bytes(policy.model, policy.masters, states=states)
         self._checkpoint_every = steps_between(config.train.checkpoint_every, self._checkpoint_bytes)
         self._is_asked_to_end, self._beat, self._before_scoring = is_asked_to_end, beat, before_scoring
         self._is_ending = False
