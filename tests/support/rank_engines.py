@@ -19,7 +19,7 @@ from easyvideor1.rollout.vllm.pump import Pump
 from easyvideor1.rollout.vllm.server import RolloutServer
 from easyvideor1.rollout.vllm.servers import ServersEngine
 from easyvideor1.rollout.vllm.weight_files import read_weights
-from easyvideor1.training import sharded, shared_prefix
+from easyvideor1.training import sequence, sharded, shared_prefix
 from easyvideor1.training.agreement import AgreeingEngine
 from easyvideor1.training.forward import PackForward
 from easyvideor1.training.ranks import Ranks
@@ -68,13 +68,23 @@ class Compared:
 class Sampled:
     shared: Shared
     compared: Compared
+    compared_together: Compared
+    """Where all ranks compute each pack together."""
 
 
 def sampled(folder: Path, ranks: Ranks) -> Sampled:
-    forward = PackForward(made_model())
+    return Sampled(
+        shared=shared_server(folder, made_forward(ranks), ranks),
+        compared=comparisons(made_forward(ranks), ranks),
+        compared_together=comparisons(made_forward(ranks, ranks_per_pack=ranks.size), ranks),
+    )
+
+
+def made_forward(ranks: Ranks, *, ranks_per_pack: int = 1) -> PackForward:
+    forward = PackForward(made_model(), sequence=sequence.join(ranks, ranks_per_pack))
     if ranks.size > 1:
         sharded.shard(forward, ParallelConfig(), ranks=ranks, dtype=torch.float32)
-    return Sampled(shared=shared_server(folder, forward, ranks), compared=comparisons(forward, ranks))
+    return forward
 
 
 def made_model() -> Any:

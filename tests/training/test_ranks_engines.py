@@ -33,8 +33,9 @@ def test_weights_that_the_first_rank_cannot_write_end_the_run_on_both(cases: Bot
     assert second.startswith("RunError: rank 0 failed: NotADirectoryError")
 
 
-def test_each_rank_compares_what_its_engine_sampled_and_one_with_old_weights_ends_both(cases: Both) -> None:
-    one, (first, second) = cases[0].sampled.compared, [found.sampled.compared for found in cases[1]]
+@pytest.mark.parametrize("name", ["compared", "compared_together"])
+def test_each_rank_compares_what_its_engine_sampled_and_one_with_old_weights_ends_both(name: str, cases: Both) -> None:
+    one, first, second = (getattr(found.sampled, name) for found in (cases[0], *cases[1]))
     assert [one.modalities, first.modalities, second.modalities] == [{"text", "video"}, {"text"}, {"text", "video"}]
     assert max(one.gap, first.gap, second.gap) < 1e-4
     assert "weights 1: the engine does not sample from the policy" in one.error
