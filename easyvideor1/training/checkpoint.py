@@ -254,9 +254,8 @@ def load_optimizer(checkpoint: Path, *, masters: MasterWeights, optimizer: torch
 
 def num_bytes(model: PreTrainedModel, masters: MasterWeights) -> int:
     """Size of a checkpoint of a model, all processes together, up to its small files."""
-    weights = [
-        tensor for name, tensor in model.state_dict().items() if lora.MARK in name or not lora.has_adapters(model)
-    ]
+    is_whole = not lora.has_adapters(model)
+    weights = [tensor for name, tensor in model.state_dict().items() if is_whole or lora.MARK in name]
     moments = [*masters.by_name.values(), *masters.by_name.values()]  # AdamW has two per weight
     return sum(tensor.numel() * tensor.element_size() for tensor in [*weights, *moments, *masters.copies.values()])
 
