@@ -7,19 +7,19 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from easyvideor1.algo.fit import fitting_algorithm
-from easyvideor1.config import LoraConfig, RunConfig
+from easyvideor1.config import LoraConfig, MomentKind, RunConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.errors import UsageError
 from easyvideor1.model.sizes import Sizes, config_file, model_without_weights, sizes_of
 from easyvideor1.runs.devices import DEVICES, Device
-from easyvideor1.runs.footprint import Footprint, footprint, usable_bytes
+from easyvideor1.runs.footprint import Footprint, checkpoint_bytes, footprint, usable_bytes
 from easyvideor1.runs.pace import ASSUMED, Pace, pace
 from easyvideor1.runs.planned_tokens import Tokens, planned_tokens
+from easyvideor1.runs.rank_limits import check_number_of_ranks
 from easyvideor1.training.costs import costs_of
 from easyvideor1.video.sampling import vision_spec
 
 PACK_STEP = 1024
-CHECKPOINT_BYTES = 4
 MOST_GPUS = 1024
 
 
@@ -40,7 +40,7 @@ class Plan:
     memory: Footprint
     pace: Pace
     checkpoint_bytes: int
-    """Of one checkpoint with its optimizer."""
+    """Of one checkpoint."""
     largest_pack_tokens: int | None
     """Largest `train.tokens_per_pack` that fits; None: not even the longest prompt does."""
     remedies: tuple[str, ...]
@@ -144,7 +144,7 @@ def make_plan(
         steps=config.with_samples(tokens.num_rows).train.num_steps,
         memory=found,
         pace=pace(config, sizes, costs, tokens, response_tokens=length, ranks=gpus, device=place),
-        checkpoint_bytes=CHECKPOINT_BYTES * 3 * sizes.trained + (0 if config.model.lora else 2 * sizes.weights),
+        checkpoint_bytes=checkpoint_bytes(config, sizes, ranks=gpus),
         largest_pack_tokens=largest,
         remedies=() if found.fits(place) else tuple(_remedies(config, gpus, memory, place, largest_pack=largest)),
     )
@@ -153,6 +153,7 @@ def make_plan(
 def _check_ranks(config: RunConfig, gpus: int) -> None:
     if gpus < 1:
         raise UsageError(f"--gpus must be at least 1, got {gpus}")
+    check_number_of_ranks(config, gpus)
     if gpus > 1 and config.rollout.engine != "hf":
         raise UsageError(
             f"rollout.engine={config.rollout.engine} works in a run of one process, not on --gpus {gpus}; "
@@ -198,11 +199,13 @@ def _remedies(
     least = -(-config.rollout.max_response_tokens // PACK_STEP) * PACK_STEP
     if largest_pack:
         yield f"train.tokens_per_pack={largest_pack}"
+    states: MomentKind = "8bit" if gpus == 1 else "bfloat16"
     changes: Mapping[str, RunConfig] = {
         "model.gradient_checkpointing=true": replace(config, model=replace(model, gradient_checkpointing=True)),
         f"rollout.tokens_per_batch={least} (slower)": replace(
             config, rollout=replace(config.rollout, tokens_per_batch=least)
         ),
+        f"optimizer.states={states}": replace(config, optimizer=replace(config.optimizer, states=states)),
         "model.dtype=bfloat16": replace(config, model=replace(model, dtype="bfloat16")),
         "model.freeze_vision_tower=true": replace(config, model=replace(model, freeze_vision_tower=True)),
         "model.lora='{rank: 64, alpha: 128}' (adapters, with a higher learning rate)": replace(

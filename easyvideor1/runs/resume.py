@@ -29,6 +29,7 @@ FREE = (
     r"parallel\..*",
     # When to look, to keep and to stop.
     r"train\.(validate_every|validation_samples|checkpoint_every|keep_checkpoints|save_in_background|stall_limit_s)",
+    r"train\.(checkpoint_optimizer|fresh_optimizer)",
     r"train\.stop\..*",
     r"validation\..*",
 )
@@ -65,6 +66,25 @@ def check_same_run(config: RunConfig, *, before: Path) -> None:
             f"{before.parent} holds a run with other values: {told}. Choose another `out`, or give the values of that "
             "run to go on with it"
         )
+
+
+def check_can_go_on(config: RunConfig, checkpoint: Path, *, step: int) -> None:
+    """Make sure that a run finds in a checkpoint what it needs to go on.
+
+    Args:
+        step: at which the checkpoint stands.
+
+    Raises:
+        UsageError: it has steps to make, and the checkpoint holds no optimizer.
+    """
+    is_whole = step == 0 or (checkpoint / "optimizer").is_dir()  # before the first step there is nothing in it yet
+    if is_whole or config.train.fresh_optimizer or step >= config.train.num_steps:
+        return
+    raise UsageError(
+        f"{checkpoint}: this checkpoint holds the weights alone (train.checkpoint_optimizer=false), so the run cannot "
+        "go on as if it had never stopped. Set train.fresh_optimizer=true to go on with new moments, or "
+        f"begin a new run (another `out`) with model.path={checkpoint}"
+    )
 
 
 def changed_values(before: RunConfig, after: RunConfig) -> dict[str, tuple[Any, Any]]:

@@ -35,7 +35,8 @@ from easyvideor1.runs.engines import engine_of_policy
 from easyvideor1.runs.looks import look_at_places
 from easyvideor1.runs.models import load_models
 from easyvideor1.runs.parts import Parts, opened
-from easyvideor1.runs.resume import check_same_run
+from easyvideor1.runs.rank_limits import check_number_of_ranks
+from easyvideor1.runs.resume import check_can_go_on, check_same_run
 from easyvideor1.runs.same_data import DataPrints
 from easyvideor1.runs.samples import load_samples
 from easyvideor1.runs.starting_model import check_same_start
@@ -91,6 +92,7 @@ def train(config: RunConfig) -> TrainedRun:
         stack.enter_context(logged_to(folder.log_of(ranks.rank)))
         stack.enter_context(_written(folder))
         with ranks.agree("configuration"):
+            check_number_of_ranks(config, ranks.size)
             if shelf.list_checkpoints(folder.checkpoints):
                 check_same_run(config, before=folder.config)
         trackers = Trackers()
@@ -140,6 +142,8 @@ def _train(
         if ranks.is_first:
             check_same_start(config.model.path, folder.path / "start.json")
             found = shelf.newest_whole(folder.checkpoints)
+            if found is not None:
+                check_can_go_on(config, found, step=checkpoint.load_state(found).step)
             folder.write_start(given)
     found = ranks.gather(found, of="checkpoint to go on from")[0]
     watchdog = Watchdog(config.train.stall_limit_s, file=folder.stalled_of(ranks.rank), note=folder.note_stopped)

@@ -13,7 +13,7 @@ from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.kl import sequence_kl
 from easyvideor1.algo.losses import Sum, Tokens, idle_sums, policy_loss
 from easyvideor1.config import OptimizerConfig
-from easyvideor1.errors import RunError
+from easyvideor1.errors import RunError, UsageError
 from easyvideor1.model.vision import Media, Tower
 from easyvideor1.records.tally import Tally, merged
 from easyvideor1.training.costs import Share, costs_of
@@ -22,6 +22,7 @@ from easyvideor1.training.logprobs import check_counts
 from easyvideor1.training.masters import MasterWeights
 from easyvideor1.training.meter import Meter
 from easyvideor1.training.minibatch import Minibatch
+from easyvideor1.training.optimizers import make_optimizer, set_learning_rate
 from easyvideor1.training.pack import Batch, Pack, PackForm, blank_pack, pack_groups
 from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.reference import Reference
@@ -54,9 +55,10 @@ class Policy:
         assert reference is not None or not algorithm.needs_reference, "this algorithm needs a reference model"
         self._forward_of = model if isinstance(model, PackForward) else PackForward(model)
         self.model = self._forward_of.model
-        self.tower = Tower(self.model)
         self.ranks = ranks or Ranks()
-        self.share = Share(ranks=self.ranks, costs=costs_of(self.model))
+        sequence = self.sequence = self._forward_of.sequence
+        self.tower = Tower(self.model, rank=sequence.rank, size=sequence.size)
+        self.share = Share(ranks=self.ranks, costs=costs_of(self.model), ranks_per_pack=sequence.size)
         self._reference = reference if algorithm.needs_reference else None
         self.num_old_forwards = 0
         self._algorithm = algorithm
@@ -64,11 +66,10 @@ class Policy:
         self._total_steps = total_steps
         self._temperature = temperature
         self.masters = MasterWeights(self.model)
-        self.optimizer = torch.optim.AdamW(
+        self.optimizer = make_optimizer(
+            optimizer,
             _decayed_apart(self.masters, weight_decay=optimizer.weight_decay),
-            lr=optimizer.learning_rate,
-            betas=optimizer.betas,
-            fused=self.model.device.type == "cuda",
+            is_gpu=self.model.device.type == "cuda",
         )
 
     def weigh_kl(self, coef: float) -> None:
@@ -86,8 +87,7 @@ class Policy:
         """
         tally = Tally()
         learning_rate = scheduled_rate(self._config, step=step, total_steps=self._total_steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
+        set_learning_rate(self.optimizer, learning_rate)
         self.model.train()
         with self.ranks.agree("packs"):
             for work in minibatches:
@@ -108,7 +108,8 @@ class Policy:
             tally.add("update/idle_groups_frac", total=work.idle.num_groups, count=work.batch.num_groups)
         tally.add("update/learning_rate", total=learning_rate)
         num_tokens = sum(work.batch.num_tokens for work in minibatches) * passes
-        tally.add("update/model_tokens", total=self.ranks.sum(num_tokens, of="model tokens"))
+        tokens_of_all = self.ranks.gather(num_tokens, of="model tokens")
+        tally.add("update/model_tokens", total=sum(self.sequence.one_each(tokens_of_all)))
         return tally
 
     def _optimizer_step(self, work: Minibatch, old: list[torch.Tensor] | None) -> Tally:
@@ -134,8 +135,9 @@ class Policy:
                     entropy=entropy,
                 ),
                 self._algorithm,
-                # Gradients are averaged over ranks.
-                normalizer=work.normalizer / self.ranks.size,
+                # Gradients are averaged over ranks; those that share a pack all have its loss, and the log-probs in it
+                # add up the gradients of theirs.
+                normalizer=work.normalizer / (self.ranks.size // self.sequence.size),
             )
             loss.value.backward()
             self.masters.collect_gradients()
@@ -149,7 +151,7 @@ class Policy:
         norm = _whole(torch.nn.utils.clip_grad_norm_(self.masters.by_name.values(), self._config.max_grad_norm))
         once = torch.ones_like(total)
         meter.add_sums({"loss/total": Sum(total, once), "update/grad_norm": Sum(norm, once)})
-        tally = merged(self.ranks.gather(meter.read(), of="loss"))
+        tally = merged(self.sequence.one_each(self.ranks.gather(meter.read(), of="loss")))
         values = tally.values()
         if not (math.isfinite(values["loss/total"]) and math.isfinite(values["update/grad_norm"])):
             raise RunError(
@@ -211,13 +213,19 @@ class Policy:
                 self._forward(pack, {})
                 self._reference_logprobs(pack, {})
         self._forward_of.rest()
-        # A rollout is computed by one rank, and is 0 for the others.
-        values = map(sum, zip(*self.ranks.gather(sums.tolist(), of="KL"), strict=True))
+        # A rollout is computed by one sequence group, and is 0 for the others.
+        of_groups = self.sequence.one_each(self.ranks.gather(sums.tolist(), of="KL"))
+        values = map(sum, zip(*of_groups, strict=True))
         return [[next(values) for _ in group.rollouts] for group in groups]
 
     def _check(self, batch: Batch, media: Mapping[int, Media]) -> None:
         """What may be wrong with the packs of this rank, before any is computed: others would wait for it."""
         for pack in batch.packs:
+            if pack.num_tokens < self.sequence.size:
+                raise UsageError(
+                    f"sample {pack.segments[0].sample_id}: a prompt with its responses has {pack.num_tokens} tokens, "
+                    f"fewer than parallel.sequence={self.sequence.size}; set that to 1"
+                )
             check_counts(self.model, pack, media)
 
     def _blanks(self, batch: Batch) -> list[Pack]:
@@ -225,7 +233,8 @@ class Policy:
         num_packs = self.ranks.most(len(batch.packs), of="number of packs")
         if num_packs == len(batch.packs):
             return []
-        blank = blank_pack(pack_form(self.model, shared=True)).to(self._device)
+        form = pack_form(self.model, shared=True)
+        blank = blank_pack(form, num_tokens=max(2, self.sequence.size)).to(self._device)
         return [blank] * (num_packs - len(batch.packs))
 
     @property

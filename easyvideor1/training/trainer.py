@@ -32,6 +32,7 @@ from easyvideor1.training.checkpoint import (
     RunState,
     Saver,
     best_state,
+    has_optimizer,
     load_optimizer,
     load_state,
     num_bytes,
@@ -107,13 +108,15 @@ class Trainer:
                 f"{self._ranks.size} ranks; set it to 0"
             )
         self._folder = RunFolder(config.out)
+        states = config.optimizer.states if config.train.checkpoint_optimizer else None
         self._saver = Saver(
             self._folder.checkpoints,
             keep=config.train.keep_checkpoints,
             in_background=config.train.save_in_background,
+            states=states,
             ranks=policy.ranks,
         )
-        self._checkpoint_bytes = num_bytes(policy.model, policy.masters)
+        self._checkpoint_bytes = num_bytes(policy.model, policy.masters, states=states)
         self._checkpoint_every = steps_between(config.train.checkpoint_every, self._checkpoint_bytes)
         self._is_asked_to_end, self._beat, self._before_scoring = is_asked_to_end, beat, before_scoring
         self._is_ending = False
@@ -177,14 +180,17 @@ class Trainer:
         if resume_from is None:
             state, step = RunState(step=0, cursor=0, validated_step=-1), -1
         else:
-            load_optimizer(resume_from, masters=self._policy.masters, optimizer=self._policy.optimizer)
             state = load_state(resume_from)
             step = state.step
+            if has_optimizer(resume_from):
+                load_optimizer(resume_from, masters=self._policy.masters, optimizer=self._policy.optimizer)
+            elif step > 0:
+                log.warning("%s holds no optimizer: its moments begin again at step %d", resume_from, step)
             if self._ranks.is_first and self._is_unmarked_best(state):
                 shelf.mark_best(resume_from)  # the run was killed between the checkpoint and its mark
         if self._ranks.is_first:
-            for log in (self._metrics, self._validation, self._rollouts):
-                log.truncate_after(step)
+            for records in (self._metrics, self._validation, self._rollouts):
+                records.truncate_after(step)
         return state
 
     def _is_unmarked_best(self, state: RunState) -> bool:
