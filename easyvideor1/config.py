@@ -189,6 +189,9 @@ class OfflineConfig:
             )
 
 
+MomentKind = Literal["float32", "bfloat16", "8bit"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class OptimizerConfig:
     """AdamW, and the learning rate over the steps of the run."""
@@ -197,6 +200,9 @@ class OptimizerConfig:
     """Learning rate at the end of the warm-up; from there on it follows the schedule."""
     betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of AdamW's two moments."""
+    states: MomentKind = "float32"
+    """Number type of the two moments: 4, 2 or about 1 byte for each of them and weight. bfloat16 is rounded at random;
+    8bit is torchao's, in a run of one process. The weights that are moved stay in float32."""
     weight_decay: float = 0.01
     """Share of a weight that is taken away per step, times the learning rate."""
     max_grad_norm: float = 1.0
@@ -370,13 +376,18 @@ TrackerName = Literal["tensorboard", "wandb", "trackio", "swanlab"]
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelConfig:
-    """How several processes (ranks) train together; without a launcher there is one, and none of this counts."""
+    """How several processes (ranks) train together; without a launcher there is one."""
 
     shard: Literal["full", "hybrid", "none"] = "full"
     """What a rank holds of the weights, their gradients and the optimizer's numbers: a part, the other parts being with
     all other ranks (full) or with those of the same machine (hybrid); or everything (none)."""
+    sequence: int = 1
+    """Neighbouring ranks that compute each pack together, every rank a part of its tokens (sequence parallelism as in
+    DeepSpeed-Ulysses): for videos whose activations do not fit on one GPU. It must divide the number of ranks and of
+    attention heads."""
     cpu_offload: bool = False
-    """Keep that part in main memory while it is not computed with: slower, for small GPUs."""
+    """Keep that part, weights and optimizer, in main memory while it is not computed with: slower, for small GPUs; of
+    several ranks only."""
     compile: bool = False
     """Compile the layers with torch.compile: the first steps take minutes, the others less time."""
     timeout_s: float = 1800.0
@@ -385,6 +396,7 @@ class ParallelConfig:
 
     def __post_init__(self) -> None:
         check_positive("parallel", self, "timeout_s")
+        check_range("parallel", self, low=1, names=("sequence",))
 
 
 @dataclass(frozen=True, kw_only=True)

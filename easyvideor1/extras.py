@@ -15,6 +15,7 @@ EXTRAS = {
     "zstandard": "zstd",
     "ray": "ray",
     "torchcodec": "torchcodec",
+    "torchao": "torchao",
     "vllm": "vllm",
     "pyarrow": "tables",
     "openpyxl": "tables",
@@ -58,6 +59,7 @@ def need_extras(config: RunConfig) -> None:
             f"rollout.engine={config.rollout.engine}",
             config.rollout.engine == "vllm" or config.rollout.vllm.start_servers > 0,
         ),
+        "torchao": ("optimizer.states=8bit", config.optimizer.states == "8bit"),
         "torchcodec": ("data.video.backend=torchcodec", config.data.video.backend == "torchcodec"),
     }
     wanted |= {name: (f"trackers: [{name}]", True) for name in config.trackers}

@@ -18,6 +18,7 @@ from easyvideor1.data.order import Stratum, order, strata
 from easyvideor1.data.samples import read_sources
 from easyvideor1.errors import UsageError
 from easyvideor1.recipe import data_files
+from easyvideor1.runs.rank_limits import check_number_of_ranks
 from easyvideor1.training.peak import peak_tflops, used_values
 from easyvideor1.training.policy import scheduled_rate
 from easyvideor1.types import FrameSpec, Sample
@@ -75,6 +76,20 @@ def test_epochs_are_whole_steps_over_the_samples(epochs: float, samples: int, st
 def test_what_cannot_run_is_refused_by_name(words: list[str], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         config(*words)
+
+
+@pytest.mark.parametrize(
+    ("word", "num_ranks", "problem"),
+    [
+        ("optimizer.states=8bit", 2, r"optimizer\.states=8bit works in a run of one process, this one has 2 ranks"),
+        ("parallel.cpu_offload=true", 1, r"parallel\.cpu_offload=true .* this run is one process.*optimizer\.states"),
+        ("parallel.sequence=2", 1, r"parallel\.sequence=2 does not divide the number of ranks, 1"),
+    ],
+)
+def test_what_needs_one_process_or_several_is_refused_by_name(word: str, num_ranks: int, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        check_number_of_ranks(config(word), num_ranks)
+    check_number_of_ranks(config(word), 3 - num_ranks)
 
 
 def test_warm_up_and_least_rate_as_shares() -> None:

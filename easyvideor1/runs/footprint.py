@@ -6,6 +6,7 @@ token and layer, from the tensors that autograd saves in Transformers' layers; t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,9 +17,9 @@ from easyvideor1.rollout.hf.engine import READ_TOKENS
 from easyvideor1.runs.devices import Device
 from easyvideor1.runs.planned_tokens import Tokens
 from easyvideor1.training.head import CHUNK_BYTES
+from easyvideor1.training.optimizers import MOMENT_BYTES, MOMENTS
 
 F32 = 4
-ADAM_MOMENTS = 2
 RESERVE_FRAC = 0.08
 """Of a GPU's memory, which the allocator cannot use whole."""
 VLLM_FRAC = 0.9
@@ -114,7 +115,7 @@ class _Work:
             "gradients": sizes.trained * F32 // shards,
             "optimizer": _moment_bytes(self.config, sizes) // shards,
             "reference model": sizes.weights * held // shards if self._needs_reference else 0,
-            "value head": (2 + ADAM_MOMENTS) * (sizes.hidden + 1) * F32 // shards if self._has_values else 0,
+            "value head": (2 + len(MOMENTS)) * (sizes.hidden + 1) * F32 // shards if self._has_values else 0,
             "copy that samples": sizes.weights * item if self._has_copy else 0,
         }
         if self.config.parallel.cpu_offload and self._is_sharded:
@@ -212,7 +213,8 @@ class _Work:
         of_step = prompts * self.tokens.example_bytes_mean
         offloaded = 0
         if self.config.parallel.cpu_offload and self._is_sharded:
-            offloaded = (self.sizes.weights + 3 * self.sizes.trained) * F32 // self._shards
+            numbers = F32 * (self.sizes.weights + self.sizes.trained) + _moment_bytes(self.config, self.sizes)
+            offloaded = numbers // self._shards
         return {
             "frames and patches of a step": round(of_step),
             "the same, made ready for the next": round(min(of_step, self.config.data.ahead_mb * 2**20)),
@@ -230,7 +232,7 @@ def checkpoint_bytes(config: RunConfig, sizes: Sizes, *, ranks: int) -> int:
 
 
 def _moment_bytes(config: RunConfig, sizes: Sizes) -> int:
-    return ADAM_MOMENTS * sizes.trained * F32
+    return math.ceil(len(MOMENTS) * sizes.trained * MOMENT_BYTES[config.optimizer.states])
 
 
 def concurrent_responses(config: RunConfig, tokens: Tokens, sizes: Sizes, *, ranks: int) -> int:

@@ -24,8 +24,8 @@ SAME = {
     "worker.actor.optim.lr": "optimizer.learning_rate",
     "worker.actor.optim.weight_decay": "optimizer.weight_decay",
     "worker.actor.max_grad_norm": "optimizer.max_grad_norm",
-    "worker.actor.fsdp.enable_cpu_offload": "parallel.cpu_offload",
     "worker.actor.use_torch_compile": "parallel.compile",
+    "worker.actor.ulysses_size": "parallel.sequence",
     "worker.actor.ppo_epochs": "train.passes",
     "worker.rollout.n": "rollout.n",
     "worker.rollout.temperature": "rollout.temperature",
@@ -115,7 +115,7 @@ worker.actor.model.freeze_vision_tower|false|model.freeze_vision_tower|
 worker.actor.optim.lr|1.0e-06|optimizer.learning_rate|
 worker.actor.optim.betas|[0.9, 0.999]|optimizer.betas|
 worker.actor.optim.weight_decay|0.01|optimizer.weight_decay|
-worker.actor.optim.strategy|adamw||AdamW with float32 numbers; the 16-bit kind is not there
+worker.actor.optim.strategy|adamw|optimizer.states|adamw: float32; adamw_bf16: bfloat16, of the moments only
 worker.actor.optim.lr_warmup_ratio|0.0|optimizer.warmup_frac|
 worker.actor.optim.lr_warmup_steps|null|optimizer.warmup_steps|
 worker.actor.optim.min_lr_ratio|null|optimizer.min_learning_rate_frac|
@@ -138,8 +138,8 @@ worker.ref.fsdp.fsdp_size|-1||the reference is sharded as the policy
 worker.ref.fsdp.mp_param_dtype|bf16||that of the policy
 worker.ref.fsdp.mp_reduce_dtype|fp32||always float32
 worker.ref.fsdp.mp_buffer_dtype|fp32||buffers keep their type
-worker.actor.offload.offload_params|false||`parallel.cpu_offload` keeps weights and optimizer in main memory
-worker.actor.offload.offload_optimizer|false||`parallel.cpu_offload` keeps weights and optimizer in main memory
+worker.actor.offload.offload_params|false|parallel.cpu_offload|or offload_optimizer: both lie in main memory
+worker.actor.offload.offload_optimizer|false|parallel.cpu_offload|as before; or a smaller one, `optimizer.states: 8bit`
 worker.ref.offload.offload_params|false||the reference is kept as the policy
 worker.ref.offload.offload_optimizer|false||a reference has no optimizer
 worker.actor.strategy|fsdp||FSDP2 (see `parallel`)
@@ -156,7 +156,7 @@ worker.actor.ppo_epochs|1|train.passes|
 worker.actor.padding_free|true||always
 worker.actor.dynamic_batching|true||always
 worker.actor.max_token_len_per_gpu|null|train.tokens_per_pack|at least the longest prompt with its response
-worker.actor.ulysses_size|1||no sequence parallelism: a group's pack is computed by one rank
+worker.actor.ulysses_size|1|parallel.sequence|a divisor of the number of GPUs and of attention heads
 worker.actor.use_torch_compile|true|parallel.compile|
 worker.ref.strategy|fsdp||FSDP2 (see `parallel`)
 worker.rollout.name|vllm|rollout.engine|

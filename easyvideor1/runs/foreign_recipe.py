@@ -45,6 +45,8 @@ ENGINE_ARGS = (
 )
 TRACKERS = ("tensorboard", "wandb", "trackio", "swanlab")
 NO_LIMIT = 1_000_000
+MOMENTS = {"adamw": "float32", "adamw_bf16": "bfloat16"}
+OFFLOADED = ("fsdp.enable_cpu_offload", "offload.offload_params", "offload.offload_optimizer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +136,7 @@ def _model(theirs: Mapping[str, Any], left_out: list[tuple[str, Any, str]]) -> d
     is_full = theirs["worker.actor.fsdp.enable_full_shard"]
     return {
         "model.dtype": "bfloat16" if is_half else "float32",
+        "parallel.cpu_offload": any(theirs[f"worker.actor.{name}"] for name in OFFLOADED),
         "parallel.shard": "hybrid" if theirs["worker.actor.fsdp.fsdp_size"] > 0 else "full" if is_full else "none",
     }
 
@@ -229,9 +232,10 @@ def _optimizer(theirs: Mapping[str, Any], left_out: list[tuple[str, Any, str]]) 
         made["optimizer.warmup_steps"] = theirs["worker.actor.optim.lr_warmup_steps"]
     if schedule != "constant" and theirs["worker.actor.optim.min_lr_ratio"] is not None:
         made["optimizer.min_learning_rate_frac"] = theirs["worker.actor.optim.min_lr_ratio"]
-    if theirs["worker.actor.optim.strategy"] != "adamw":
-        why = "the optimizer's numbers are float32 here"
-        left_out.append(("worker.actor.optim.strategy", theirs["worker.actor.optim.strategy"], why))
+    strategy = theirs["worker.actor.optim.strategy"]
+    if strategy not in MOMENTS:
+        left_out.append(("worker.actor.optim.strategy", strategy, "AdamW takes its place"))
+    made["optimizer.states"] = MOMENTS.get(strategy, "float32")
     return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -17,7 +18,7 @@ from easyvideor1.model.load import device, load_skeleton
 from easyvideor1.model.weights import copy_weights
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.runs.starting_model import load_model, stored_model
-from easyvideor1.training import checkpoint, shared_prefix
+from easyvideor1.training import checkpoint, sequence, shared_prefix
 from easyvideor1.training.forward import PackForward
 from easyvideor1.training.health import require_finite
 from easyvideor1.training.policy import Policy
@@ -69,7 +70,8 @@ def load_models(config: RunConfig, ranks: Ranks, *, algorithm: Algorithm, resume
         UsageError: a model cannot be read.
         RunError: a weight that the policy begins with is no number.
     """
-    load = _sharded if ranks.size > 1 else _whole
+    group = sequence.join(ranks, config.parallel.sequence)
+    load = partial(_sharded, group=group) if ranks.size > 1 else _whole
     stored = checkpoint.weights_folder(resume_from) if resume_from else None
     policy = load(config, ranks, weights=stored, trained_by=algorithm)
     with ranks.agree("weights to begin with"):
@@ -107,11 +109,17 @@ def _whole(
 
 
 def _sharded(
-    config: RunConfig, ranks: Ranks, *, weights: Path | None = None, trained_by: Algorithm | None = None
+    config: RunConfig,
+    ranks: Ranks,
+    *,
+    group: sequence.SequenceGroup,
+    weights: Path | None = None,
+    trained_by: Algorithm | None = None,
 ) -> PackForward:
     """The configured model, of which each rank holds its part.
 
     Args:
+        group: the ranks that compute each pack together.
         weights: folder of a model of the same shape whose weights to take; None: those of `model.path`.
         trained_by: None: no weight is.
     """
@@ -120,7 +128,8 @@ def _sharded(
     with ranks.agree("form of the model"):
         stored = stored_model(config.model, weights=weights)
         model = _ready(load_skeleton(replace(config.model, dtype="float32"), stored))
-        forward = _forward(model, trained_by, device=device())
+        sequence.require_divisible(model, group.size)
+        forward = _forward(model, trained_by, device=device(), group=group)
     shard(forward, config.parallel, ranks=ranks, dtype=getattr(torch, config.model.dtype))
     with ranks.agree("weights of the model"):
         read_weights(forward, stored, config.parallel)
@@ -128,11 +137,15 @@ def _sharded(
 
 
 def _forward(
-    model: PreTrainedModel, trained_by: Algorithm | None, *, device: torch.device | None = None
+    model: PreTrainedModel,
+    trained_by: Algorithm | None,
+    *,
+    device: torch.device | None = None,
+    group: sequence.SequenceGroup | None = None,
 ) -> PackForward:
     if trained_by is None:
-        return PackForward(model.requires_grad_(False).eval(), device=device)
-    return PackForward(model, device=device, value_head=value_head_of(model, trained_by))
+        return PackForward(model.requires_grad_(False).eval(), device=device, sequence=group)
+    return PackForward(model, device=device, sequence=group, value_head=value_head_of(model, trained_by))
 
 
 def _ready(model: PreTrainedModel) -> PreTrainedModel:

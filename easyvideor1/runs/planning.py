@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from easyvideor1.algo.fit import fitting_algorithm
-from easyvideor1.config import LoraConfig, RunConfig
+from easyvideor1.config import LoraConfig, MomentKind, RunConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.errors import UsageError
 from easyvideor1.model.sizes import Sizes, config_file, model_without_weights, sizes_of
@@ -15,6 +15,7 @@ from easyvideor1.runs.devices import DEVICES, Device
 from easyvideor1.runs.footprint import Footprint, checkpoint_bytes, footprint, usable_bytes
 from easyvideor1.runs.pace import ASSUMED, Pace, pace
 from easyvideor1.runs.planned_tokens import Tokens, planned_tokens
+from easyvideor1.runs.rank_limits import check_number_of_ranks
 from easyvideor1.training.costs import costs_of
 from easyvideor1.video.sampling import vision_spec
 
@@ -152,16 +153,7 @@ def make_plan(
 def _check_ranks(config: RunConfig, gpus: int) -> None:
     if gpus < 1:
         raise UsageError(f"--gpus must be at least 1, got {gpus}")
-    if gpus > 1 and config.rollout.engine != "hf":
-        raise UsageError(
-            f"rollout.engine={config.rollout.engine} works in a run of one process, not on --gpus {gpus}; "
-            "use rollout.engine=hf"
-        )
-    if gpus > 1 and config.train.async_level:
-        raise UsageError(
-            f"train.async_level={config.train.async_level} works in a run of one process, not on --gpus {gpus}; "
-            "set it to 0"
-        )
+    check_number_of_ranks(config, gpus)
 
 
 def _encoder(config: RunConfig) -> Encoder | None:
@@ -193,15 +185,17 @@ def _remedies(
     config: RunConfig, gpus: int, memory: Callable[..., Footprint], device: Device, *, largest_pack: int | None
 ) -> Iterator[str]:
     """Single changes after which the run fits."""
-    model, train = config.model, config.train
+    model = config.model
     least = -(-config.rollout.max_response_tokens // PACK_STEP) * PACK_STEP
     if largest_pack:
         yield f"train.tokens_per_pack={largest_pack}"
+    states: MomentKind = "8bit" if gpus == 1 else "bfloat16"
     changes: Mapping[str, RunConfig] = {
         "model.gradient_checkpointing=true": replace(config, model=replace(model, gradient_checkpointing=True)),
         f"rollout.tokens_per_batch={least} (slower)": replace(
             config, rollout=replace(config.rollout, tokens_per_batch=least)
         ),
+        f"optimizer.states={states}": replace(config, optimizer=replace(config.optimizer, states=states)),
         "model.dtype=bfloat16": replace(config, model=replace(model, dtype="bfloat16")),
         "model.freeze_vision_tower=true": replace(config, model=replace(model, freeze_vision_tower=True)),
         "model.lora='{rank: 64, alpha: 128}' (adapters, with a higher learning rate)": replace(
@@ -216,7 +210,7 @@ def _remedies(
         if memory(offloaded).fits(device):
             yield "parallel.cpu_offload=true (slower)"
     ranks = gpus
-    while ranks < MOST_GPUS and config.rollout.engine == "hf" and not train.async_level:
+    while ranks < MOST_GPUS:
         ranks *= 2
         if memory(config, ranks).fits(device):
             yield f"{ranks} GPUs instead of {gpus}"

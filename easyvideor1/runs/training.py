@@ -35,6 +35,7 @@ from easyvideor1.runs.engines import engine_of_policy
 from easyvideor1.runs.looks import look_at_places
 from easyvideor1.runs.models import load_models
 from easyvideor1.runs.parts import Parts, opened
+from easyvideor1.runs.rank_limits import check_number_of_ranks
 from easyvideor1.runs.resume import check_can_go_on, check_same_run
 from easyvideor1.runs.same_data import DataPrints
 from easyvideor1.runs.samples import load_samples
@@ -91,6 +92,7 @@ def train(config: RunConfig) -> TrainedRun:
         stack.enter_context(logged_to(folder.log_of(ranks.rank)))
         stack.enter_context(_written(folder))
         with ranks.agree("configuration"):
+            check_number_of_ranks(config, ranks.size)
             if shelf.list_checkpoints(folder.checkpoints):
                 check_same_run(config, before=folder.config)
         trackers = Trackers()
@@ -237,7 +239,8 @@ def answer_questions(
     """
     ranks = ranks or Ranks()
     bad: list[DataError] = []
-    with ranks.agree("validation"):
+    # Ranks wake the engine and let it sleep together; between that each is on its own.
+    with engine.awake(), ranks.agree("validation"):
         share = ranks.share(questions)
         answers = validate(
             share,

@@ -26,17 +26,18 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
 from easyvideor1.algo.carried import Carried
+from easyvideor1.config import MomentKind
 from easyvideor1.errors import RunError
 from easyvideor1.model import lora
 from easyvideor1.model.weights import checkpoint_tensors
 from easyvideor1.training import manifest, shelf
 from easyvideor1.training.masters import VALUES, MasterWeights
+from easyvideor1.training.optimizers import MOMENT_BYTES, MOMENTS, AdamW, pieces
 from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.stopping import Trend
 from easyvideor1.training.tensor_file import Part, Parts, Written, part_of, whole_of, write_parts
@@ -49,8 +50,6 @@ FILE_BYTES = 5 << 30
 """Weights are cut into files of about this size, as Transformers does."""
 BYTES_PER_STEP = 8 << 30
 """What checkpoints write per step on average, where the recipe does not say how often they are made."""
-MOMENTS = ("exp_avg", "exp_avg_sq")
-"""AdamW's state of a weight that has the weight's shape."""
 
 Files = list[tuple[str, dict[str, Part]]]
 """(path in the checkpoint, tensors of that file), in order."""
@@ -92,7 +91,7 @@ class Saver:
 
     Args:
         in_background: copy the tensors to main memory and write them while the run goes on.
-        with_optimizer: False: the weights alone.
+        states: number type of the optimizer's moments; None: only the weights are written.
         ranks: None: one process.
     """
 
@@ -102,11 +101,12 @@ class Saver:
         *,
         keep: int,
         in_background: bool = False,
-        with_optimizer: bool = True,
+        states: MomentKind | None = "float32",
         ranks: Ranks | None = None,
     ) -> None:
         self._folder, self._keep, self._ranks = folder, keep, ranks or Ranks()
-        self._in_background, self._with_optimizer = in_background, with_optimizer
+        self._in_background = in_background
+        self._states: MomentKind | None = states
         self._writing: tuple[RunState, bool, Future[dict[str, Written]]] | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
 
@@ -115,7 +115,7 @@ class Saver:
         *,
         model: PreTrainedModel,
         masters: MasterWeights,
-        optimizer: torch.optim.Optimizer,
+        optimizer: AdamW | torch.optim.Optimizer,
         state: RunState,
         is_best: bool = False,
     ) -> None:
@@ -128,12 +128,12 @@ class Saver:
         draft = _draft(self._folder / shelf.name_of(state.step))
         with self._ranks.agree("room for a checkpoint"):
             if self._ranks.is_first:
-                require_room(self._folder, num_bytes(model, masters, with_optimizer=self._with_optimizer))
+                require_room(self._folder, num_bytes(model, masters, states=self._states))
                 shutil.rmtree(draft, ignore_errors=True)
-                (draft / OPTIMIZER if self._with_optimizer else draft).mkdir(parents=True)
+                (draft / OPTIMIZER if self._states else draft).mkdir(parents=True)
         files = _whole_files(model, masters)
         part: dict[str, dict[str, Part]] = {}
-        if self._with_optimizer:
+        if self._states:
             part[f"{OPTIMIZER}/part-{self._ranks.rank:05d}.safetensors"] = _optimizer_parts(masters, optimizer)
         if self._in_background:
             files = _Whole(files.files, [tensor.detach().to("cpu", copy=True) for tensor in files.contents])
@@ -265,36 +265,39 @@ def has_optimizer(checkpoint: Path) -> bool:
     return (checkpoint / OPTIMIZER).is_dir()
 
 
-def load_optimizer(checkpoint: Path, *, masters: MasterWeights, optimizer: torch.optim.Optimizer) -> None:
+def load_optimizer(checkpoint: Path, *, masters: MasterWeights, optimizer: AdamW) -> None:
     """Put the stored moments, step counts and float32 weights back, each onto the device of its weight.
 
     Raises:
         RunError: something is missing, or of another shape.
     """
-    fused = any(group.get("fused") or group.get("capturable") for group in optimizer.param_groups)
     with Parts(sorted((checkpoint / OPTIMIZER).glob("*.safetensors"))) as stored:
         for name, weight in masters.by_name.items():
             if f"adam/{name}/step" not in stored:
                 continue  # it was never updated
-            state: dict[str, Any] = {"step": torch.zeros((), device=weight.device if fused else "cpu")}
-            state |= {key: torch.zeros_like(weight) for key in MOMENTS}
+            state = optimizer.new_state(weight)
             for key, value in state.items():
-                stored.read_into(value, f"adam/{name}/{key}")
+                for end, piece in pieces(value).items():
+                    stored.read_into(piece, f"adam/{name}/{key}{end}")
             optimizer.state[weight] = state
         for name, copy in masters.copies.items():
             stored.read_into(copy, f"master/{name}")
 
 
-def num_bytes(model: PreTrainedModel, masters: MasterWeights, *, with_optimizer: bool = True) -> int:
-    """Size of a checkpoint of a model, all processes together, up to its small files."""
-    weights = [
-        tensor for name, tensor in model.state_dict().items() if lora.MARK in name or not lora.has_adapters(model)
-    ]
+def num_bytes(model: PreTrainedModel, masters: MasterWeights, *, states: MomentKind | None = "float32") -> int:
+    """Size of a checkpoint of a model, all processes together, up to its small files.
+
+    Args:
+        states: as for `Saver`.
+    """
+    is_whole = not lora.has_adapters(model)
+    weights = [tensor for name, tensor in model.state_dict().items() if is_whole or lora.MARK in name]
     weights += masters.of_values.values()
-    if with_optimizer:
-        moments = [*masters.by_name.values(), *masters.by_name.values()]  # AdamW has two per weight
-        weights += [*moments, *masters.copies.values()]
-    return sum(tensor.numel() * tensor.element_size() for tensor in weights)
+    moments = 0
+    if states:
+        moments = len(MOMENTS) * sum(weight.numel() for weight in masters.by_name.values()) * MOMENT_BYTES[states]
+        weights += masters.copies.values()
+    return math.ceil(moments) + sum(tensor.numel() * tensor.element_size() for tensor in weights)
 
 
 def steps_between(every: int | None, checkpoint_bytes: int) -> int:
@@ -384,11 +387,11 @@ def _write_form(model: PreTrainedModel, files: Files, folder: Path) -> None:
         (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=1), encoding="utf-8")
 
 
-def _optimizer_parts(masters: MasterWeights, optimizer: torch.optim.Optimizer) -> dict[str, Part]:
+def _optimizer_parts(masters: MasterWeights, optimizer: AdamW | torch.optim.Optimizer) -> dict[str, Part]:
     parts = {}
     for name, weight in masters.by_name.items():
         for key, value in optimizer.state.get(weight, {}).items():
-            parts[f"adam/{name}/{key}"] = part_of(value)
+            parts |= {f"adam/{name}/{key}{end}": part_of(piece) for end, piece in pieces(value).items()}
     return parts | {f"master/{name}": part_of(copy) for name, copy in masters.copies.items()}
 
 

@@ -11,6 +11,7 @@ from torch import nn
 from easyvideor1.model.vision import Media
 from easyvideor1.training.logprobs import logprobs_of, response_hidden
 from easyvideor1.training.pack import Pack
+from easyvideor1.training.sequence import SequenceGroup
 from easyvideor1.training.value_head import ValueHead
 
 
@@ -26,10 +27,18 @@ class Outputs(NamedTuple):
 class PackForward(nn.Module):
     """A model that is called with packs (see `response_logprobs`), and what is trained beside it."""
 
-    def __init__(self, model: Any, *, device: torch.device | None = None, value_head: ValueHead | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        *,
+        device: torch.device | None = None,
+        sequence: SequenceGroup | None = None,
+        value_head: ValueHead | None = None,
+    ) -> None:
         """
         Args:
             device: where it computes; None: where the model's weights lie.
+            sequence: the ranks that compute each pack together; None: each computes its own.
             value_head: for algorithms that need values.
         """
         super().__init__()
@@ -37,13 +46,19 @@ class PackForward(nn.Module):
         self.value_head = value_head
         self.device: torch.device = device or model.device
         """Where it computes; offloaded weights lie elsewhere."""
+        self.sequence = sequence or SequenceGroup()
 
     def forward(
         self, pack: Pack, media: Mapping[int, Media], *, temperature: float, with_entropy: bool = False
     ) -> Outputs:
-        hidden = response_hidden(self.model, pack, media)
-        logprobs, entropy = logprobs_of(self.model, pack, hidden, temperature=temperature, with_entropy=with_entropy)
-        return Outputs(logprobs, entropy, None if self.value_head is None else self.value_head(hidden))
+        hidden = response_hidden(self.model, pack, media, self.sequence)
+        logprobs, entropy = logprobs_of(
+            self.model, pack, hidden, temperature=temperature, with_entropy=with_entropy, sequence=self.sequence
+        )
+        values = None
+        if self.value_head is not None:
+            values = self.sequence.everything(self.value_head(hidden), count=len(pack.tokens))
+        return Outputs(logprobs, entropy, values)
 
     def rest(self) -> None:
         """Give up what a sharded model gathered for forwards that no backward follows."""

@@ -13,7 +13,7 @@ from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.kl import token_kl
 from easyvideor1.algo.losses import Sum, Tokens, idle_sums, policy_loss
 from easyvideor1.config import OptimizerConfig
-from easyvideor1.errors import RunError
+from easyvideor1.errors import RunError, UsageError
 from easyvideor1.model.vision import Media, Tower
 from easyvideor1.records.tally import Tally, merged
 from easyvideor1.training.costs import Share, costs_of
@@ -22,6 +22,7 @@ from easyvideor1.training.logprobs import check_counts
 from easyvideor1.training.masters import MasterWeights
 from easyvideor1.training.meter import Meter
 from easyvideor1.training.minibatch import Minibatch
+from easyvideor1.training.optimizers import IS_OF_VALUES, make_optimizer, set_learning_rate
 from easyvideor1.training.pack import Batch, Pack, PackForm, blank_pack, pack_groups
 from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.reference import Reference
@@ -55,10 +56,11 @@ class Policy:
         assert reference is not None or not algorithm.needs_reference, "this algorithm needs a reference model"
         self._forward_of = model if isinstance(model, PackForward) else PackForward(model)
         self.model = self._forward_of.model
-        self.tower = Tower(self.model)
         self.ranks = ranks or Ranks()
-        self.share = Share(ranks=self.ranks, costs=costs_of(self.model))
         assert (self._forward_of.value_head is not None) == algorithm.needs_values, "values need a value head"
+        sequence = self.sequence = self._forward_of.sequence
+        self.tower = Tower(self.model, rank=sequence.rank, size=sequence.size)
+        self.share = Share(ranks=self.ranks, costs=costs_of(self.model), ranks_per_pack=sequence.size)
         self._reference = reference if algorithm.needs_reference else None
         self.num_old_forwards = 0
         self._algorithm = algorithm
@@ -66,11 +68,10 @@ class Policy:
         self._total_steps = total_steps
         self._temperature = temperature
         self.masters = MasterWeights(self.model, value_head=self._forward_of.value_head)
-        self.optimizer = torch.optim.AdamW(
+        self.optimizer = make_optimizer(
+            optimizer,
             _decayed_apart(self.masters, weight_decay=optimizer.weight_decay),
-            lr=optimizer.learning_rate,
-            betas=optimizer.betas,
-            fused=self.model.device.type == "cuda",
+            is_gpu=self.model.device.type == "cuda",
         )
 
     def weigh_kl(self, coef: float) -> None:
@@ -92,8 +93,7 @@ class Policy:
             learning_rate = 0.0
         of_values = replace(self._config, learning_rate=self._algorithm.value_learning_rate)
         value_rate = scheduled_rate(of_values, step=step, total_steps=self._total_steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = value_rate if group["is_of_values"] else learning_rate
+        set_learning_rate(self.optimizer, learning_rate, of_values=value_rate)
         self.model.train()
         with self.ranks.agree("packs"):
             for work in minibatches:
@@ -114,7 +114,8 @@ class Policy:
             tally.add("update/idle_groups_frac", total=work.idle.num_groups, count=work.batch.num_groups)
         tally.add("update/learning_rate", total=learning_rate)
         num_tokens = sum(work.batch.num_tokens for work in minibatches) * passes
-        tally.add("update/model_tokens", total=self.ranks.sum(num_tokens, of="model tokens"))
+        tokens_of_all = self.ranks.gather(num_tokens, of="model tokens")
+        tally.add("update/model_tokens", total=sum(self.sequence.one_each(tokens_of_all)))
         return tally
 
     def _optimizer_step(self, work: Minibatch, old: list[torch.Tensor] | None) -> Tally:
@@ -143,8 +144,9 @@ class Policy:
                     old_values=pack.tokens.old_values,
                 ),
                 self._algorithm,
-                # Gradients are averaged over ranks.
-                normalizer=work.normalizer / self.ranks.size,
+                # Gradients are averaged over ranks; those that share a pack all have its loss, and the log-probs in it
+                # add up the gradients of theirs.
+                normalizer=work.normalizer / (self.ranks.size // self.sequence.size),
             )
             loss.value.backward()
             self.masters.collect_gradients()
@@ -164,7 +166,7 @@ class Policy:
             if weights:
                 norm = torch.nn.utils.clip_grad_norm_(weights.values(), self._config.max_grad_norm)
                 meter.add(name, Sum(_whole(norm), once))
-        tally = merged(self.ranks.gather(meter.read(), of="loss"))
+        tally = merged(self.sequence.one_each(self.ranks.gather(meter.read(), of="loss")))
         values = tally.values()
         if not all(math.isfinite(values[name]) for name in ("loss/total", *norms) if name in values):
             raise RunError(
@@ -227,16 +229,21 @@ class Policy:
                 if reference is not None:
                     reference.logprobs(pack, {}, temperature=self._temperature)
         self._forward_of.rest()
-        # A rollout is computed by one rank.
-        of_all = self.ranks.gather((kl, values), of="what is known of tokens")
+        # A rollout is computed by one sequence group.
+        of_groups = self.sequence.one_each(self.ranks.gather((kl, values), of="what is known of tokens"))
         return TokenFacts(
-            kl=per_token([part for part, _ in of_all], groups) if reference is not None else None,
-            values=per_token([part for _, part in of_all], groups) if self.masters.of_values else None,
+            kl=per_token([part for part, _ in of_groups], groups) if reference is not None else None,
+            values=per_token([part for _, part in of_groups], groups) if self.masters.of_values else None,
         )
 
     def _check(self, batch: Batch, media: Mapping[int, Media]) -> None:
         """What may be wrong with the packs of this rank, before any is computed: others would wait for it."""
         for pack in batch.packs:
+            if pack.num_tokens < self.sequence.size:
+                raise UsageError(
+                    f"sample {pack.segments[0].sample_id}: a prompt with its responses has {pack.num_tokens} tokens, "
+                    f"fewer than parallel.sequence={self.sequence.size}; set that to 1"
+                )
             check_counts(self.model, pack, media)
 
     def _blanks(self, batch: Batch) -> list[Pack]:
@@ -244,7 +251,8 @@ class Policy:
         num_packs = self.ranks.most(len(batch.packs), of="number of packs")
         if num_packs == len(batch.packs):
             return []
-        blank = blank_pack(pack_form(self.model, shared=True)).to(self._device)
+        form = pack_form(self.model, shared=True)
+        blank = blank_pack(form, num_tokens=max(2, self.sequence.size)).to(self._device)
         return [blank] * (num_packs - len(batch.packs))
 
     @property
@@ -275,9 +283,9 @@ def _decayed_apart(masters: MasterWeights, *, weight_decay: float) -> list[dict]
     decayed = [weight for weight in masters.of_model.values() if weight.ndim >= 2]
     others = [weight for weight in masters.of_model.values() if weight.ndim < 2]
     groups = [
-        {"params": decayed, "weight_decay": weight_decay, "is_of_values": False},
-        {"params": others, "weight_decay": 0.0, "is_of_values": False},
-        {"params": list(masters.of_values.values()), "weight_decay": 0.0, "is_of_values": True},
+        {"params": decayed, "weight_decay": weight_decay, IS_OF_VALUES: False},
+        {"params": others, "weight_decay": 0.0, IS_OF_VALUES: False},
+        {"params": list(masters.of_values.values()), "weight_decay": 0.0, IS_OF_VALUES: True},
     ]
     return [group for group in groups if group["params"]]
 

@@ -30,7 +30,7 @@ from easyvideor1.records.metrics import is_wall_clock
 from easyvideor1.rollout.engine import Engine, Sampling
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.runs.exporting import export
-from easyvideor1.training import sharded, shared_prefix, shelf
+from easyvideor1.training import sequence, sharded, shared_prefix, shelf
 from easyvideor1.training.forward import PackForward
 from easyvideor1.training.minibatch import Idle, Minibatch
 from easyvideor1.training.pack import pack_groups
@@ -39,6 +39,7 @@ from easyvideor1.training.ranks import Ranks, joined
 from easyvideor1.types import Score
 from support.asking import answered, requests
 from support.made_trainer import ENCODER, Killed, MadePreparer, final_weights, low_tokens, made_config, made_trainer
+from support.rank_engines import Sampled, sampled
 from support.rank_loading import Loaded, load_all
 from support.tiny_models import Case, tiny_case, tiny_model
 
@@ -67,14 +68,20 @@ def made_policy(
     family: str = "qwen3_vl",
     parallel: ParallelConfig | None = None,
     dtype: torch.dtype = torch.float32,
+    heads: tuple[int, int] | None = None,
 ) -> Policy:
-    model = tiny_model(family)
+    """
+    Args:
+        heads: query heads, and key-value heads; None: as tiny models have them.
+    """
+    model = tiny_model(family, heads=heads)
     if ranks.size == 1:
         model.to(dtype)
     shared_prefix.enable(model)
-    forward = PackForward(model)
+    parallel = parallel or ParallelConfig()
+    forward = PackForward(model, sequence=sequence.join(ranks, parallel.sequence))
     if ranks.size > 1:
-        sharded.shard(forward, parallel or ParallelConfig(), ranks=ranks, dtype=dtype)
+        sharded.shard(forward, parallel, ranks=ranks, dtype=dtype)
     return Policy(
         forward,
         algorithm=GRPO,
@@ -85,12 +92,20 @@ def made_policy(
     )
 
 
-def updated(policy: Policy, cases: Sequence[Case], *, owners: Sequence[int], tokens_per_pack: int = 1000) -> Updated:
-    """One update of groups, each computed by the rank that owns it, or all by the only one."""
+def updated(
+    policy: Policy,
+    cases: Sequence[Case],
+    *,
+    owners: Sequence[int],
+    tokens_per_pack: int = 1000,
+    shared: bool = True,
+) -> Updated:
+    """One update of groups, each computed by the rank or sequence group that owns it, or all by the only one."""
     groups = [case.group for case in cases]
-    mine = [policy.ranks.size == 1 or owner == policy.ranks.rank for owner in owners]
+    own = policy.ranks.rank // policy.sequence.size
+    mine = [policy.ranks.size == 1 or owner == own for owner in owners]
     chosen = [tuple(range(len(group.rollouts))) if is_mine else () for group, is_mine in zip(groups, mine, strict=True)]
-    form = shared_prefix.pack_form(policy.model, shared=True)
+    form = shared_prefix.pack_form(policy.model, shared=shared)
     work = Minibatch(
         batch=pack_groups(groups, tokens_per_pack=tokens_per_pack, form=form, chosen=chosen),
         media={index: case.features for index, case in enumerate(cases) if mine[index]},
@@ -169,19 +184,29 @@ RUNS: dict[str, tuple[str, ...]] = {
     "adapters": ("model.lora={rank: 2}", "algorithm.options={kl_coef: 0.1}"),
     "few groups, refilled": ("train.prompts_per_step=3", "algorithm.name=dapo"),
     "eight packs": ("train.prompts_per_step=8", "train.tokens_per_pack=60"),
+    "sampled ahead": ("train.async_level=1", "train.steps=4"),
+    "sampled ahead, ended by a signal": (
+        "train.async_level=1",
+        "train.prompts_per_step=3",
+        "algorithm.name=dapo",
+        "train.steps=4",
+    ),
     "bad samples skipped": ("data.on_bad_sample=skip",),
     "a bad sample": (),
     "a reward that fails": (),
+    "a reward that fails ahead": ("train.async_level=1", "train.steps=4", "train.prompts_per_step=2"),
 }
 """Name -> overrides of the configuration."""
 
 
-def run(name: str, out: Path, ranks: Ranks) -> Ran:
+def run(name: str, out: Path, ranks: Ranks, *more: str) -> Ran:
     bad = ("2", "4") if name in ("bad samples skipped", "a bad sample") else ()
-    config = made_config(out, *RUNS[name], "train.steps=2", "train.checkpoint_every=0")
-    trainer = made_trainer(
-        config, ranks=ranks, bad=bad, score=_failing if name == "a reward that fails" else low_tokens
-    )
+    config = made_config(out, "train.steps=2", "train.checkpoint_every=0", *RUNS[name], *more)
+    score = _failing if name.startswith("a reward that fails") else low_tokens
+    trainer = made_trainer(config, ranks=ranks, bad=bad, score=score)
+    if name.endswith("ended by a signal"):  # to one rank, while the third step is sampled
+        is_last = ranks.rank == ranks.size - 1
+        trainer._is_asked_to_end = lambda: is_last and trainer._state.step == 2
     error = ""
     try:
         trainer.run()
@@ -326,6 +351,7 @@ class Cases:
     runs: dict[str, Ran]
     steps: dict[str, Stepped]
     loaded: dict[str, Loaded]
+    sampled: Sampled
     going_on: dict[str, dict[str, torch.Tensor]]
     """Weights in the end of a run that is never killed ("steady"), and of one that is killed and goes on ("killed")."""
 
@@ -348,6 +374,7 @@ def all_cases(folder: Path, models: Path, ranks: Ranks | None = None) -> Cases:
         runs={name: run(name, folder / str(number), ranks) for number, name in enumerate(RUNS)},
         steps=steps_of_pairs(folder / "pairs", ranks),
         loaded=load_all(models, ranks),
+        sampled=sampled(folder, ranks),
         going_on=going_on(folder, ranks),
     )
 
