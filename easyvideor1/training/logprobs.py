@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from easyvideor1.errors import MismatchError
 from easyvideor1.model.vision import KINDS, Media, Seen, encoder_outputs, look
+from easyvideor1.training.full_kl import Words, full_kl
 from easyvideor1.training.head import CHUNK_BYTES, logprobs_and_entropy
 from easyvideor1.training.pack import Pack
+
+
+class Outputs(NamedTuple):
+    """Of the response tokens of a pack, in its flat order."""
+
+    logprobs: torch.Tensor
+    """[N] float32."""
+    entropy: torch.Tensor | None
+    """[N] float32, in nats; None: it was not wanted."""
+    kl: torch.Tensor | None
+    """[N] float32, in nats: the exact divergence from a reference; None: there was none."""
+    words: Words
+    """What the log-probs of all words are made of."""
 
 
 def response_logprobs(
@@ -22,7 +36,24 @@ def response_logprobs(
     with_entropy: bool = False,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Log-probability and entropy of every response token of a pack, in the pack's flat order.
+    """The log-probs and entropies of `response_outputs`."""
+    found = response_outputs(
+        model, pack, media, temperature=temperature, with_entropy=with_entropy, chunk_bytes=chunk_bytes
+    )
+    return found.logprobs, found.entropy
+
+
+def response_outputs(
+    model: Any,
+    pack: Pack,
+    media: Mapping[int, Media],
+    *,
+    temperature: float,
+    with_entropy: bool = False,
+    reference: Words | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Outputs:
+    """Log-probability, entropy and divergence of every response token of a pack, in the pack's flat order.
 
     The vision tower is called once, before the text layers, over the media of each group once; not at all for what a
     frozen tower has seen (`vision.Tower`). Under FSDP2 call this from the forward of the sharded root module, for it
@@ -34,23 +65,26 @@ def response_logprobs(
         temperature: divides the logits.
         with_entropy: whether the entropy is wanted; without gradients through it, it costs a few per cent of the
             output layer.
+        reference: of the same pack, for the exact divergence from it.
         chunk_bytes: bound on the logits that exist at once.
-
-    Returns:
-        (log-probs [N] float32, entropy in nats [N] float32 or None).
 
     Raises:
         MismatchError: a prompt's placeholders and its features differ in number; names the sample.
     """
     hidden = _hidden(model, pack, media)
-    return logprobs_and_entropy(
-        hidden.flatten(0, 1)[pack.predictors],
-        model.lm_head.weight,
+    words = Words(hidden.flatten(0, 1)[pack.predictors], model.lm_head.weight)
+    logprobs, entropy = logprobs_and_entropy(
+        words.hidden,
+        words.weight,
         pack.tokens.token_ids,
         temperature=temperature,
         with_entropy=with_entropy,
         chunk_bytes=chunk_bytes,
     )
+    kl = None
+    if reference is not None:
+        kl = full_kl(words, reference, temperature=temperature, chunk_bytes=chunk_bytes)
+    return Outputs(logprobs, entropy, kl, words)
 
 
 def _hidden(model: Any, pack: Pack, media: Mapping[int, Media]) -> torch.Tensor:
