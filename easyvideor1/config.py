@@ -378,11 +378,15 @@ TrackerName = Literal["tensorboard", "wandb", "trackio", "swanlab"]
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelConfig:
-    """How several processes (ranks) train together; without a launcher there is one, and none of this counts."""
+    """How several processes (ranks) train together; without a launcher there is one."""
 
     shard: Literal["full", "hybrid", "none"] = "full"
     """What a rank holds of the weights, their gradients and the optimizer's numbers: a part, the other parts being with
     all other ranks (full) or with those of the same machine (hybrid); or everything (none)."""
+    sequence: int = 1
+    """Neighbouring ranks that compute each pack together, every rank a part of its tokens (sequence parallelism as in
+    DeepSpeed-Ulysses): for videos whose activations do not fit on one GPU. It must divide the number of ranks and of
+    attention heads."""
     cpu_offload: bool = False
     """Keep that part, weights and optimizer, in main memory while it is not computed with: slower, for small GPUs; of
     several ranks only."""
@@ -394,6 +398,7 @@ class ParallelConfig:
 
     def __post_init__(self) -> None:
         check_positive("parallel", self, "timeout_s")
+        check_range("parallel", self, low=1, names=("sequence",))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,6 +84,7 @@ def test_what_cannot_run_is_refused_by_name(words: list[str], problem: str) -> N
     [
         ("optimizer.states=8bit", 2, r"optimizer\.states=8bit works in a run of one process, this one has 2 ranks"),
         ("parallel.cpu_offload=true", 1, r"parallel\.cpu_offload=true .* this run is one process.*optimizer\.states"),
+        ("parallel.sequence=2", 1, r"parallel\.sequence=2 does not divide the number of ranks, 1"),
     ],
 )
 def test_what_needs_one_process_or_several_is_refused_by_name(word: str, num_ranks: int, problem: str) -> None:

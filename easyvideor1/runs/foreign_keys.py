@@ -26,6 +26,7 @@ SAME = {
     "worker.actor.optim.weight_decay": "optimizer.weight_decay",
     "worker.actor.max_grad_norm": "optimizer.max_grad_norm",
     "worker.actor.use_torch_compile": "parallel.compile",
+    "worker.actor.ulysses_size": "parallel.sequence",
     "worker.actor.ppo_epochs": "train.passes",
     "worker.rollout.n": "rollout.n",
     "worker.rollout.temperature": "rollout.temperature",
@@ -156,7 +157,7 @@ worker.actor.ppo_epochs|1|train.passes|
 worker.actor.padding_free|true||always
 worker.actor.dynamic_batching|true||always
 worker.actor.max_token_len_per_gpu|null|train.tokens_per_pack|at least the longest prompt with its response
-worker.actor.ulysses_size|1||no sequence parallelism: a group's pack is computed by one rank
+worker.actor.ulysses_size|1|parallel.sequence|a divisor of the number of GPUs and of attention heads
 worker.actor.use_torch_compile|true|parallel.compile|
 worker.ref.strategy|fsdp||FSDP2 (see `parallel`)
 worker.rollout.name|vllm|rollout.engine|

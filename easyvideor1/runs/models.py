@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -16,7 +17,7 @@ from easyvideor1.model.load import device, load_skeleton
 from easyvideor1.model.weights import copy_weights
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.runs.starting_model import load_model, stored_model
-from easyvideor1.training import checkpoint, shared_prefix
+from easyvideor1.training import checkpoint, sequence, shared_prefix
 from easyvideor1.training.forward import PackForward
 from easyvideor1.training.health import require_finite
 from easyvideor1.training.policy import Policy
@@ -67,7 +68,8 @@ def load_models(config: RunConfig, ranks: Ranks, *, needs_reference: bool, resum
         UsageError: a model cannot be read.
         RunError: a weight that the policy begins with is no number.
     """
-    load = _sharded if ranks.size > 1 else _whole
+    group = sequence.join(ranks, config.parallel.sequence)
+    load = partial(_sharded, group=group) if ranks.size > 1 else _whole
     policy = load(config, ranks, weights=checkpoint.weights_folder(resume_from) if resume_from else None)
     with ranks.agree("weights to begin with"):
         if resume_from and lora.has_adapters(policy.model):
@@ -100,10 +102,18 @@ def _whole(config: RunConfig, ranks: Ranks, *, weights: Path | None = None, trai
     return PackForward(model if trains else model.requires_grad_(False).eval())
 
 
-def _sharded(config: RunConfig, ranks: Ranks, *, weights: Path | None = None, trains: bool = True) -> PackForward:
+def _sharded(
+    config: RunConfig,
+    ranks: Ranks,
+    *,
+    group: sequence.SequenceGroup,
+    weights: Path | None = None,
+    trains: bool = True,
+) -> PackForward:
     """The configured model, of which each rank holds its part.
 
     Args:
+        group: the ranks that compute each pack together.
         weights: folder of a model of the same shape whose weights to take; None: those of `model.path`.
         trains: else no weight does.
     """
@@ -112,7 +122,9 @@ def _sharded(config: RunConfig, ranks: Ranks, *, weights: Path | None = None, tr
     with ranks.agree("form of the model"):
         stored = stored_model(config.model, weights=weights)
         model = _ready(load_skeleton(replace(config.model, dtype="float32"), stored))
-        forward = PackForward(model if trains else model.requires_grad_(False).eval(), device=device())
+        sequence.require_divisible(model, group.size)
+        trained = model if trains else model.requires_grad_(False).eval()
+        forward = PackForward(trained, device=device(), sequence=group)
     shard(forward, config.parallel, ranks=ranks, dtype=getattr(torch, config.model.dtype))
     with ranks.agree("weights of the model"):
         read_weights(forward, stored, config.parallel)

@@ -22,3 +22,8 @@ def check_number_of_ranks(config: RunConfig, num_ranks: int) -> None:
             "parallel.cpu_offload=true keeps the shards of several ranks in main memory, and this run is one process, "
             "which has none; leave it out, and make the optimizer smaller with optimizer.states=8bit or bfloat16"
         )
+    if num_ranks % config.parallel.sequence:
+        raise UsageError(
+            f"parallel.sequence={config.parallel.sequence} does not divide the number of ranks, {num_ranks}; start a "
+            "multiple of it (torchrun --nproc-per-node), or set it to a divisor, 1 in one process"
+        )

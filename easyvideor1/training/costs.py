@@ -40,6 +40,8 @@ class Share:
 
     ranks: Ranks
     costs: Costs
+    ranks_per_pack: int = 1
+    """Neighbouring ranks that compute each pack together (`parallel.sequence`)."""
 
     def of(self, groups: Sequence[Group], chosen: Sequence[Sequence[int]], *, form: PackForm) -> list[tuple[int, ...]]:
         """Of the chosen rollouts of each group, those that this rank computes; every rank must ask for the same."""
@@ -47,8 +49,9 @@ class Share:
             self._cost(group, of_group, is_shared=form == "shared")
             for group, of_group in zip(groups, chosen, strict=True)
         ]
-        dealt = deal(work, num_ranks=self.ranks.size).ranks[self.ranks.rank]
-        return [tuple(of_group[place] for place in own) for of_group, own in zip(chosen, dealt, strict=True)]
+        num_groups, own = self.ranks.size // self.ranks_per_pack, self.ranks.rank // self.ranks_per_pack
+        dealt = deal(work, num_ranks=num_groups).ranks[own]
+        return [tuple(of_group[place] for place in places) for of_group, places in zip(chosen, dealt, strict=True)]
 
     def multiplications(self, groups: Sequence[Group], chosen: Sequence[Sequence[int]], *, form: PackForm) -> int:
         """Of one forward over the chosen rollouts of all groups, on all ranks."""

@@ -13,20 +13,25 @@ from easyvideor1.model.vision import Media
 from easyvideor1.training.full_kl import Words
 from easyvideor1.training.logprobs import Outputs, response_outputs
 from easyvideor1.training.pack import Pack
+from easyvideor1.training.sequence import SequenceGroup
 
 
 class PackForward(nn.Module):
     """A model that is called with packs (see `response_outputs`)."""
 
-    def __init__(self, model: Any, *, device: torch.device | None = None) -> None:
+    def __init__(
+        self, model: Any, *, device: torch.device | None = None, sequence: SequenceGroup | None = None
+    ) -> None:
         """
         Args:
             device: where it computes; None: where the model's weights lie.
+            sequence: the ranks that compute each pack together; None: each computes its own.
         """
         super().__init__()
         self.model = model
         self.device: torch.device = device or model.device
         """Where it computes; offloaded weights lie elsewhere."""
+        self.sequence = sequence or SequenceGroup()
 
     def forward(
         self,
@@ -38,7 +43,13 @@ class PackForward(nn.Module):
         reference: Words | None = None,
     ) -> Outputs:
         return response_outputs(
-            self.model, pack, media, temperature=temperature, with_entropy=with_entropy, reference=reference
+            self.model,
+            pack,
+            media,
+            temperature=temperature,
+            with_entropy=with_entropy,
+            reference=reference,
+            sequence=self.sequence,
         )
 
     @contextmanager

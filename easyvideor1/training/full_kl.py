@@ -54,7 +54,7 @@ class _FullKl(torch.autograd.Function):
         ctx.num_rows = max(1, chunk_bytes // (len(weight) * torch.float32.itemsize))
         pair = _Pair(Words(hidden, weight), Words(ref_hidden, ref_weight), temperature)
         parts = []
-        for start in range(0, len(hidden), ctx.num_rows):
+        for start in range(0, max(1, len(hidden)), ctx.num_rows):
             probabilities, gaps = pair.compared(slice(start, start + ctx.num_rows))
             parts.append(probabilities.mul_(gaps).sum(-1))
             del probabilities, gaps  # before the next ones are made
@@ -66,7 +66,7 @@ class _FullKl(torch.autograd.Function):
         pair = _Pair(Words(hidden, weight), Words(ref_hidden, ref_weight), ctx.temperature)
         grad_hidden = torch.empty_like(hidden)
         grad_weight = torch.zeros_like(weight, dtype=grads[0].dtype) if ctx.needs_input_grad[1] else None
-        for start in range(0, len(hidden), ctx.num_rows):
+        for start in range(0, max(1, len(hidden)), ctx.num_rows):
             rows = slice(start, start + ctx.num_rows)
             probabilities, gaps = pair.compared(rows)
             means = torch.linalg.vecdot(probabilities, gaps)

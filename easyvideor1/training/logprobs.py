@@ -12,6 +12,8 @@ from easyvideor1.model.vision import KINDS, Media, Seen, encoder_outputs, look
 from easyvideor1.training.full_kl import Words, full_kl
 from easyvideor1.training.head import CHUNK_BYTES, logprobs_and_entropy
 from easyvideor1.training.pack import Pack
+from easyvideor1.training.placed import placed_tokens
+from easyvideor1.training.sequence import SequenceGroup
 
 
 class Outputs(NamedTuple):
@@ -24,7 +26,7 @@ class Outputs(NamedTuple):
     kl: torch.Tensor | None
     """[N] float32, in nats: the exact divergence from a reference; None: there was none."""
     words: Words
-    """What the log-probs of all words are made of."""
+    """What the log-probs of all words are made of; of several ranks that share a pack, for the tokens of this one."""
 
 
 def response_logprobs(
@@ -35,10 +37,17 @@ def response_logprobs(
     temperature: float = 1.0,
     with_entropy: bool = False,
     chunk_bytes: int = CHUNK_BYTES,
+    sequence: SequenceGroup | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The log-probs and entropies of `response_outputs`."""
     found = response_outputs(
-        model, pack, media, temperature=temperature, with_entropy=with_entropy, chunk_bytes=chunk_bytes
+        model,
+        pack,
+        media,
+        temperature=temperature,
+        with_entropy=with_entropy,
+        chunk_bytes=chunk_bytes,
+        sequence=sequence,
     )
     return found.logprobs, found.entropy
 
@@ -52,6 +61,7 @@ def response_outputs(
     with_entropy: bool = False,
     reference: Words | None = None,
     chunk_bytes: int = CHUNK_BYTES,
+    sequence: SequenceGroup | None = None,
 ) -> Outputs:
     """Log-probability, entropy and divergence of every response token of a pack, in the pack's flat order.
 
@@ -65,18 +75,33 @@ def response_outputs(
         temperature: divides the logits.
         with_entropy: whether the entropy is wanted; without gradients through it, it costs a few per cent of the
             output layer.
-        reference: of the same pack, for the exact divergence from it.
+        reference: `Outputs.words` of another model for the same pack, for the exact divergence from it.
         chunk_bytes: bound on the logits that exist at once.
+        sequence: the ranks that compute this pack together; None: this one alone.
+
+    Returns:
+        Of these ranks, each has all of them; the gradients that the ranks give them are added up.
 
     Raises:
         MismatchError: a prompt's placeholders and its features differ in number; names the sample.
     """
-    hidden = _hidden(model, pack, media)
-    words = Words(hidden.flatten(0, 1)[pack.predictors], model.lm_head.weight)
+    sequence = sequence or SequenceGroup()
+    hidden = _hidden(model, pack, media, sequence).flatten(0, 1)
+    num_tokens, num_targets = pack.num_tokens, len(pack.tokens)
+    if sequence.size > 1:
+        # Responses stand at the end of a pack: dealt anew, so that no rank computes the logits of all of them.
+        hidden = sequence.fetch(
+            hidden,
+            held=[torch.arange(part.start, part.stop) for part in sequence.dealt(num_tokens)],
+            wanted=[pack.predictors[part.start : part.stop].cpu() for part in sequence.dealt(num_targets)],
+        )
+    else:
+        hidden = hidden[pack.predictors]
+    words = Words(hidden, model.lm_head.weight)
     logprobs, entropy = logprobs_and_entropy(
         words.hidden,
         words.weight,
-        pack.tokens.token_ids,
+        sequence.own(pack.tokens.token_ids),
         temperature=temperature,
         with_entropy=with_entropy,
         chunk_bytes=chunk_bytes,
@@ -84,29 +109,44 @@ def response_outputs(
     kl = None
     if reference is not None:
         kl = full_kl(words, reference, temperature=temperature, chunk_bytes=chunk_bytes)
+    logprobs = sequence.everything(logprobs, count=num_targets)
+    entropy, kl = (None if part is None else sequence.everything(part, count=num_targets) for part in (entropy, kl))
     return Outputs(logprobs, entropy, kl, words)
 
 
-def _hidden(model: Any, pack: Pack, media: Mapping[int, Media]) -> torch.Tensor:
-    """[B, L, hidden]: what the last text layer makes of each token."""
+def _hidden(model: Any, pack: Pack, media: Mapping[int, Media], sequence: SequenceGroup) -> torch.Tensor:
+    """[B, L, hidden]: what the last text layer makes of each token; of several ranks, [1, n, hidden] of this one's."""
     groups = list(dict.fromkeys(segment.group for segment in pack.segments))
-    found = [media.get(group, {}) for group in groups]
-    check_counts(model, pack, dict(zip(groups, found, strict=True)))
-    zero = None
-    if all(isinstance(item, Seen) for item in found):
-        seen = [item.to(pack.input_ids.device) for item in found if isinstance(item, Seen)]
+    by_group = {group: media.get(group, {}) for group in groups}
+    check_counts(model, pack, by_group)
+    if sequence.size > 1:
+        own, zero = placed_tokens(model, pack, by_group, sequence)
+        outputs = encoder_outputs([own])
     else:
-        seen, zero = look(model, [item for item in found if not isinstance(item, Seen)])
-    by_group = dict(zip(groups, seen, strict=True))
-    outputs = encoder_outputs([by_group[segment.group] for segment in pack.segments])
+        seen, zero = _seen(model, by_group, pack.input_ids.device)
+        outputs = encoder_outputs([seen[segment.group] for segment in pack.segments])
+    input_ids = sequence.own(pack.input_ids, dim=1)
     if outputs:
-        inputs = {"input_ids": pack.input_ids, "mm_encoder_outputs": outputs}
+        inputs = {"input_ids": input_ids, "mm_encoder_outputs": outputs}
     else:
-        embeddings = model.get_input_embeddings()(pack.input_ids)
+        embeddings = model.get_input_embeddings()(input_ids)
         inputs = {"inputs_embeds": embeddings if zero is None else embeddings + zero}
     return model.model(
-        position_ids=pack.position_ids, use_cache=False, pack_layout=pack.layout, **inputs
+        position_ids=sequence.own(pack.position_ids, dim=2),
+        use_cache=False,
+        pack_layout=pack.layout,
+        sequence_group=sequence,
+        **inputs,
     ).last_hidden_state
+
+
+def _seen(model: Any, media: Mapping[int, Media], device: torch.device) -> tuple[dict[int, Seen], torch.Tensor | None]:
+    """What the tower sees, or saw, for each group; and a zero to be added to something, see `look`."""
+    kept = {group: item.to(device) for group, item in media.items() if isinstance(item, Seen)}
+    if len(kept) == len(media):
+        return kept, None
+    seen, zero = look(model, [item for item in media.values() if not isinstance(item, Seen)])
+    return dict(zip(media, seen, strict=True)), zero
 
 
 def check_counts(model: Any, pack: Pack, media: Mapping[int, Media]) -> None:
@@ -131,7 +171,7 @@ def check_counts(model: Any, pack: Pack, media: Mapping[int, Media]) -> None:
 
 def _problem(kind: str, placeholders: int, media: Media, patches_per_token: int) -> str | None:
     if isinstance(media, Seen):
-        num_tokens = len(media.by_kind[kind]) if kind in media.by_kind else 0
+        num_tokens = media.num_tokens(kind)
         if num_tokens == placeholders:
             return None
         return f"{placeholders} {kind} placeholders, but the vision tower made {num_tokens} tokens"

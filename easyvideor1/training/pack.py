@@ -158,22 +158,26 @@ def pack_groups(
     return Batch(packs=packs, num_groups=len(groups), num_sequences=int(first_sequence[-1]))
 
 
-def blank_pack(form: PackForm) -> Pack:
-    """The smallest pack there is, of a prompt of one text token and one response token without a loss weight.
+def blank_pack(form: PackForm, *, num_tokens: int = 2) -> Pack:
+    """A pack of a prompt of text tokens and one response token without a loss weight.
 
     A rank that has fewer packs than others computes it instead, so that all make the same collectives.
+
+    Args:
+        num_tokens: at least 2.
     """
+    num_prompt = num_tokens - 1
     prompt = Prompt(
         sample=Sample(id="blank", problem_type="", problem="", gold=""),
         text="",
-        input_ids=np.zeros(1, dtype=np.int64),
-        token_types=np.zeros(1, dtype=np.int64),
-        position_ids=np.zeros((3, 1), dtype=np.int64),
+        input_ids=np.zeros(num_prompt, dtype=np.int64),
+        token_types=np.zeros(num_prompt, dtype=np.int64),
+        position_ids=np.broadcast_to(np.arange(num_prompt), (3, num_prompt)),
         plans=(),
     )
     rollout = Rollout(token_ids=(0,), text="", logprobs=None, stop_reason=StopReason.LENGTH)
     group = Group(prompt=prompt, rollouts=(rollout,), advantages=(0.0,), weights=(0.0,))
-    [pack] = pack_groups([group], tokens_per_pack=2, form=form).packs
+    [pack] = pack_groups([group], tokens_per_pack=num_tokens, form=form).packs
     return pack
 
 

@@ -14,7 +14,7 @@ from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.kl import sequence_sums, token_kl
 from easyvideor1.algo.losses import Sum, Tokens, idle_sums, policy_loss
 from easyvideor1.config import OptimizerConfig
-from easyvideor1.errors import RunError
+from easyvideor1.errors import RunError, UsageError
 from easyvideor1.model.vision import Media, Tower
 from easyvideor1.records.tally import Tally, merged
 from easyvideor1.training.costs import Share, costs_of
@@ -57,9 +57,10 @@ class Policy:
         assert reference is not None or not algorithm.needs_reference, "this algorithm needs a reference model"
         self._forward_of = model if isinstance(model, PackForward) else PackForward(model)
         self.model = self._forward_of.model
-        self.tower = Tower(self.model)
         self.ranks = ranks or Ranks()
-        self.share = Share(ranks=self.ranks, costs=costs_of(self.model))
+        sequence = self.sequence = self._forward_of.sequence
+        self.tower = Tower(self.model, rank=sequence.rank, size=sequence.size)
+        self.share = Share(ranks=self.ranks, costs=costs_of(self.model), ranks_per_pack=sequence.size)
         self._reference = reference if algorithm.needs_reference else None
         self.num_old_forwards = 0
         self._algorithm = algorithm
@@ -109,7 +110,8 @@ class Policy:
             tally.add("update/idle_groups_frac", total=work.idle.num_groups, count=work.batch.num_groups)
         tally.add("update/learning_rate", total=learning_rate)
         num_tokens = sum(work.batch.num_tokens for work in minibatches) * passes
-        tally.add("update/model_tokens", total=self.ranks.sum(num_tokens, of="model tokens"))
+        tokens_of_all = self.ranks.gather(num_tokens, of="model tokens")
+        tally.add("update/model_tokens", total=sum(self.sequence.one_each(tokens_of_all)))
         return tally
 
     def _optimizer_step(self, work: Minibatch, old: list[torch.Tensor] | None) -> Tally:
@@ -136,8 +138,9 @@ class Policy:
                         full_kl=found.kl,
                     ),
                     self._algorithm,
-                    # Gradients are averaged over ranks.
-                    normalizer=work.normalizer / self.ranks.size,
+                    # Gradients are averaged over ranks; those that share a pack all have its loss, and the log-probs in
+                    # it add up the gradients of theirs.
+                    normalizer=work.normalizer / (self.ranks.size // self.sequence.size),
                 )
                 loss.value.backward()
             self.masters.collect_gradients()
@@ -150,7 +153,7 @@ class Policy:
         norm = _whole(torch.nn.utils.clip_grad_norm_(self.masters.by_name.values(), self._config.max_grad_norm))
         once = torch.ones_like(total)
         meter.add_sums({"loss/total": Sum(total, once), "update/grad_norm": Sum(norm, once)})
-        tally = merged(self.ranks.gather(meter.read(), of="loss"))
+        tally = merged(self.sequence.one_each(self.ranks.gather(meter.read(), of="loss")))
         values = tally.values()
         if not (math.isfinite(values["loss/total"]) and math.isfinite(values["update/grad_norm"])):
             raise RunError(
@@ -210,13 +213,19 @@ class Policy:
                 with self._referred(pack, {}):
                     self._forward(pack, {})
         self._forward_of.rest()
-        # A rollout is computed by one rank, and is 0 for the others.
-        values = map(sum, zip(*self.ranks.gather(sums.tolist(), of="KL"), strict=True))
+        # A rollout is computed by one sequence group, and is 0 for the others.
+        of_groups = self.sequence.one_each(self.ranks.gather(sums.tolist(), of="KL"))
+        values = map(sum, zip(*of_groups, strict=True))
         return [[next(values) for _ in group.rollouts] for group in groups]
 
     def _check(self, batch: Batch, media: Mapping[int, Media]) -> None:
         """What may be wrong with the packs of this rank, before any is computed: others would wait for it."""
         for pack in batch.packs:
+            if pack.num_tokens < self.sequence.size:
+                raise UsageError(
+                    f"sample {pack.segments[0].sample_id}: a prompt with its responses has {pack.num_tokens} tokens, "
+                    f"fewer than parallel.sequence={self.sequence.size}; set that to 1"
+                )
             check_counts(self.model, pack, media)
 
     def _blanks(self, batch: Batch) -> list[Pack]:
@@ -224,7 +233,8 @@ class Policy:
         num_packs = self.ranks.most(len(batch.packs), of="number of packs")
         if num_packs == len(batch.packs):
             return []
-        blank = blank_pack(pack_form(self.model, shared=True)).to(self._device)
+        form = pack_form(self.model, shared=True)
+        blank = blank_pack(form, num_tokens=max(2, self.sequence.size)).to(self._device)
         return [blank] * (num_packs - len(batch.packs))
 
     @property

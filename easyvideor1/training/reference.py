@@ -70,4 +70,5 @@ def reference_of(model: Any, *, base: Callable[[], PackForward] | None = None) -
         return UnderAdapters(forward)
     if base is not None:
         return Frozen(base())
-    return Frozen(PackForward(copy.deepcopy(forward.model).requires_grad_(False).eval()))
+    frozen = copy.deepcopy(forward.model).requires_grad_(False).eval()
+    return Frozen(PackForward(frozen, sequence=forward.sequence))

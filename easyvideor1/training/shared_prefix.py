@@ -20,6 +20,7 @@ from easyvideor1.training import vision_attention
 from easyvideor1.training.attention import pack_attention
 from easyvideor1.training.layout import PackLayout
 from easyvideor1.training.pack import PackForm
+from easyvideor1.training.sequence import SequenceGroup
 
 NAME = "shared_prefix"
 
@@ -63,26 +64,30 @@ def shared_prefix_attention(
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
     pack_layout: PackLayout | None = None,
+    sequence_group: SequenceGroup | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
     """Attention function for Transformers.
 
     Args:
-        query: [1, H, L, D]: H heads, L tokens of the pack, D head size.
+        query: [1, H, L, D]: H heads, L tokens of the pack, D head size; of several ranks, n tokens of this one.
         key, value: [1, K, L, D], K key-value heads.
         attention_mask: must be None with a layout (packs have no padding).
         pack_layout: None means an ordinary batch (generation): SDPA does it.
+        sequence_group: the ranks that compute this pack together; None: this one alone.
 
     Returns:
-        [1, L, H, D], and None for the weights.
+        [1, L, H, D], or [1, n, H, D], and None for the weights.
     """
     if pack_layout is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
     assert attention_mask is None, "a pack has no padding and takes no mask"
     assert query.shape[0] == 1, f"a pack is a batch of one, got {query.shape[0]}"
-    assert query.shape[2] == pack_layout.num_tokens, (
-        f"pack of {query.shape[2]}, layout of {pack_layout.num_tokens} tokens"
-    )
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    q, k, v = (heads[0].transpose(0, 1).contiguous() for heads in (query, key, value))
-    return pack_attention(q, k, v, pack_layout, scale=scale)[None], None
+    num_tokens, group = pack_layout.num_tokens, sequence_group or SequenceGroup()
+    q, k, v = (heads[0].transpose(0, 1) for heads in (query, key, value))
+    if group.size > 1:
+        q, k, v = (group.to_heads(part, num_tokens=num_tokens) for part in (q, group.repeated(k), group.repeated(v)))
+    assert len(q) == num_tokens, f"pack of {len(q)}, layout of {num_tokens} tokens"
+    out = pack_attention(q.contiguous(), k.contiguous(), v.contiguous(), pack_layout, scale=scale)
+    return (group.to_tokens(out) if group.size > 1 else out)[None], None

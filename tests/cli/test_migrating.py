@@ -102,6 +102,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
             "actor": {
                 "global_batch_size": 2, "model": {"model_path": str(folder / "model")}, "optim": {"lr": "1e-3"},
                 "fsdp": {"mp_param_dtype": "fp32"}, "use_torch_compile": False, "ulysses_size": 2,
+                "padding_free": False,
             },
             "rollout": {"n": 2, "name": "vllm", "val_override_config": {"temperature": 0.7, "top_p": 0.95, "n": 1}},
             "reward": {
@@ -127,7 +128,8 @@ def test_a_project_comes_over_and_trains_a_step_on_the_same(
     monkeypatch.chdir(tmp_path)
     assert main(["config", "--from", str(folder / "their.yaml"), "--out", str(recipe)]) == 0
     text = recipe.read_text()
-    assert "#   worker.actor.ulysses_size: 2; no sequence parallelism" in text
+    assert yaml.safe_load(text)["parallel"]["sequence"] == 2
+    assert "#   worker.actor.padding_free: False; always" in text
     if not has_videos:
         gone = json.loads((folder / "train.json").read_text())
         for row in gone:
@@ -143,6 +145,9 @@ def test_a_project_comes_over_and_trains_a_step_on_the_same(
     assert "2 files taken over" in taken
     assert ("0 of the videos are gone" in taken) == has_videos
     words = ["rollout.engine=hf", f"out={out}", "rollout.vllm={}", "cache.mode=preprocessed_only"]
+    assert main(["train", str(recipe), *words]) == 2
+    assert "parallel.sequence=2 does not divide the number of ranks, 1" in capsys.readouterr().err
+    words.append("parallel.sequence=1")
     assert main(["train", str(recipe), *words]) == 0
 
     config = load_config(recipe, words)

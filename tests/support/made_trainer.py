@@ -17,7 +17,7 @@ from easyvideor1.records.folder import RunFolder
 from easyvideor1.report.terminal import open_progress
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.rollout.offline import OfflineTrajectories
-from easyvideor1.training import checkpoint, sharded, shared_prefix, shelf
+from easyvideor1.training import checkpoint, sequence, sharded, shared_prefix, shelf
 from easyvideor1.training.forward import PackForward
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.ranks import Ranks
@@ -120,7 +120,7 @@ def made_trainer(
         lora.add_adapters(model, config.model.lora)
     shared_prefix.enable(model)
     algorithm = fitting_algorithm(config)
-    forward = PackForward(model)
+    forward = PackForward(model, sequence=sequence.join(ranks, config.parallel.sequence))
     reference = reference_of(forward) if algorithm.needs_reference else None
     if found and (weights := checkpoint.weights_folder(found)):
         # In place, because made models have all buffers in their dtype and loaded ones do not.

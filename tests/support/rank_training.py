@@ -30,7 +30,7 @@ from easyvideor1.records.metrics import is_wall_clock
 from easyvideor1.rollout.engine import Engine, Sampling
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.runs.exporting import export
-from easyvideor1.training import sharded, shared_prefix, shelf
+from easyvideor1.training import sequence, sharded, shared_prefix, shelf
 from easyvideor1.training.forward import PackForward
 from easyvideor1.training.minibatch import Idle, Minibatch
 from easyvideor1.training.pack import pack_groups
@@ -67,14 +67,20 @@ def made_policy(
     family: str = "qwen3_vl",
     parallel: ParallelConfig | None = None,
     dtype: torch.dtype = torch.float32,
+    heads: tuple[int, int] | None = None,
 ) -> Policy:
-    model = tiny_model(family)
+    """
+    Args:
+        heads: query heads, and key-value heads; None: as tiny models have them.
+    """
+    model = tiny_model(family, heads=heads)
     if ranks.size == 1:
         model.to(dtype)
     shared_prefix.enable(model)
-    forward = PackForward(model)
+    parallel = parallel or ParallelConfig()
+    forward = PackForward(model, sequence=sequence.join(ranks, parallel.sequence))
     if ranks.size > 1:
-        sharded.shard(forward, parallel or ParallelConfig(), ranks=ranks, dtype=dtype)
+        sharded.shard(forward, parallel, ranks=ranks, dtype=dtype)
     return Policy(
         forward,
         algorithm=GRPO,
@@ -85,12 +91,20 @@ def made_policy(
     )
 
 
-def updated(policy: Policy, cases: Sequence[Case], *, owners: Sequence[int], tokens_per_pack: int = 1000) -> Updated:
-    """One update of groups, each computed by the rank that owns it, or all by the only one."""
+def updated(
+    policy: Policy,
+    cases: Sequence[Case],
+    *,
+    owners: Sequence[int],
+    tokens_per_pack: int = 1000,
+    shared: bool = True,
+) -> Updated:
+    """One update of groups, each computed by the rank or sequence group that owns it, or all by the only one."""
     groups = [case.group for case in cases]
-    mine = [policy.ranks.size == 1 or owner == policy.ranks.rank for owner in owners]
+    own = policy.ranks.rank // policy.sequence.size
+    mine = [policy.ranks.size == 1 or owner == own for owner in owners]
     chosen = [tuple(range(len(group.rollouts))) if is_mine else () for group, is_mine in zip(groups, mine, strict=True)]
-    form = shared_prefix.pack_form(policy.model, shared=True)
+    form = shared_prefix.pack_form(policy.model, shared=shared)
     work = Minibatch(
         batch=pack_groups(groups, tokens_per_pack=tokens_per_pack, form=form, chosen=chosen),
         media={index: case.features for index, case in enumerate(cases) if mine[index]},
@@ -173,9 +187,9 @@ RUNS: dict[str, tuple[str, ...]] = {
 """Name -> overrides of the configuration."""
 
 
-def run(name: str, out: Path, ranks: Ranks) -> Ran:
+def run(name: str, out: Path, ranks: Ranks, *more: str) -> Ran:
     bad = ("2", "4") if name in ("bad samples skipped", "a bad sample") else ()
-    config = made_config(out, *RUNS[name], "train.steps=2", "train.checkpoint_every=0")
+    config = made_config(out, *RUNS[name], "train.steps=2", "train.checkpoint_every=0", *more)
     trainer = made_trainer(
         config, ranks=ranks, bad=bad, score=_failing if name == "a reward that fails" else low_tokens
     )

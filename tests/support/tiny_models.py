@@ -53,10 +53,16 @@ CONFIGS = {
 FAMILIES = tuple(CONFIGS)
 
 
-def tiny_model(family: str, seed: int = 0):
-    """A model whose weights are large enough that log-probs depend visibly on every token and position."""
+def tiny_model(family: str, seed: int = 0, heads: tuple[int, int] | None = None):
+    """A model whose weights are large enough that log-probs depend visibly on every token and position.
+
+    Args:
+        heads: query heads, and key-value heads; None: 4 and 2.
+    """
     torch.manual_seed(seed)
     text, vision = CONFIGS[family]
+    if heads is not None:
+        text = text | {"num_attention_heads": heads[0], "num_key_value_heads": heads[1]}
     config = AutoConfig.for_model(family, text_config=dict(text), vision_config=dict(vision), **MARKERS)
     config.tie_word_embeddings = False
     model = AutoModelForImageTextToText.from_config(config, attn_implementation="sdpa").train()
