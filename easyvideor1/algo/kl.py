@@ -2,7 +2,7 @@
 
 Source: J. Schulman, "Approximating KL divergence" (2020); with r = reference / policy probability of the token:
 k1 = -log r (unbiased, can be negative), abs = |log r|, k2 = (log r)^2 / 2 (its gradient is unbiased),
-k3 = r - 1 - log r (unbiased and never negative).
+k3 = r - 1 - log r (unbiased and never negative). The divergence itself, over all words, is training.full_kl.
 """
 
 from __future__ import annotations

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import nn
 
 from easyvideor1.model.vision import Media
-from easyvideor1.training.logprobs import logprobs_of, response_hidden
+from easyvideor1.training.full_kl import Words
+from easyvideor1.training.logprobs import Outputs, response_outputs
 from easyvideor1.training.pack import Pack
 from easyvideor1.training.sequence import SequenceGroup
 from easyvideor1.training.value_head import ValueHead
 
 
-class Outputs(NamedTuple):
-    """What a forward says of the response tokens of a pack, [N] each; FSDP2 looks into tuples, not into dataclasses."""
-
-    logprobs: torch.Tensor
-    entropy: torch.Tensor | None
-    values: torch.Tensor | None
-    """Of the state before each token; None without a value head."""
-
-
 class PackForward(nn.Module):
-    """A model that is called with packs (see `response_logprobs`), and what is trained beside it."""
+    """A model that is called with packs (see `response_outputs`), and a value head beside it."""
 
     def __init__(
         self,
@@ -49,16 +42,38 @@ class PackForward(nn.Module):
         self.sequence = sequence or SequenceGroup()
 
     def forward(
-        self, pack: Pack, media: Mapping[int, Media], *, temperature: float, with_entropy: bool = False
+        self,
+        pack: Pack,
+        media: Mapping[int, Media],
+        *,
+        temperature: float,
+        with_entropy: bool = False,
+        reference: Words | None = None,
     ) -> Outputs:
-        hidden = response_hidden(self.model, pack, media, self.sequence)
-        logprobs, entropy = logprobs_of(
-            self.model, pack, hidden, temperature=temperature, with_entropy=with_entropy, sequence=self.sequence
+        found = response_outputs(
+            self.model,
+            pack,
+            media,
+            temperature=temperature,
+            with_entropy=with_entropy,
+            reference=reference,
+            sequence=self.sequence,
         )
-        values = None
-        if self.value_head is not None:
-            values = self.sequence.everything(self.value_head(hidden), count=len(pack.tokens))
-        return Outputs(logprobs, entropy, values)
+        if self.value_head is None:
+            return found
+        own = self.value_head(found.words.hidden)
+        return found._replace(values=self.sequence.everything(own, count=len(pack.tokens)))
+
+    @contextmanager
+    def words(self, pack: Pack, media: Mapping[int, Media]) -> Iterator[Words]:
+        """What the log-probs of all words are made of, without gradients; the output layer of a sharded model stays
+        gathered for the time of the block, so that all ranks must enter it alike."""
+        with torch.no_grad():
+            hidden = self(pack, media, temperature=1.0).words.hidden
+        if unshard := getattr(self, "unshard", None):
+            unshard()
+        yield Words(hidden, self.model.lm_head.weight.detach())
+        self.rest()
 
     def rest(self) -> None:
         """Give up what a sharded model gathered for forwards that no backward follows."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import torch
@@ -17,8 +18,9 @@ from easyvideor1.errors import RunError, UsageError
 from easyvideor1.model.vision import Media, Tower
 from easyvideor1.records.tally import Tally, merged
 from easyvideor1.training.costs import Share, costs_of
-from easyvideor1.training.forward import Outputs, PackForward
-from easyvideor1.training.logprobs import check_counts
+from easyvideor1.training.forward import PackForward
+from easyvideor1.training.full_kl import Words
+from easyvideor1.training.logprobs import Outputs, check_counts
 from easyvideor1.training.masters import MasterWeights
 from easyvideor1.training.meter import Meter
 from easyvideor1.training.minibatch import Minibatch
@@ -125,39 +127,40 @@ class Policy:
         for index, pack in enumerate(work.batch.packs):
             pack = pack.to(self._device)
             # Before the policy's forward, whose activations need the memory.
-            ref_logprobs = self._reference_logprobs(pack, work.media)
-            outputs = self._forward(pack, work.media, with_entropy=True)
-            loss = policy_loss(
-                Tokens(
-                    logprobs=outputs.logprobs,
-                    advantages=pack.tokens.advantages,
-                    weights=pack.tokens.weights,
-                    sequence=pack.tokens.sequence,
-                    num_sequences=work.batch.num_sequences,
-                    is_offline=pack.tokens.is_offline,
-                    old_logprobs=None if old is None else old[index],
-                    ref_logprobs=ref_logprobs,
-                    sampler_logprobs=pack.tokens.sampler_logprobs,
-                    entropy=outputs.entropy,
-                    values=outputs.values,
-                    returns=pack.tokens.returns,
-                    old_values=pack.tokens.old_values,
-                ),
-                self._algorithm,
-                # Gradients are averaged over ranks; those that share a pack all have its loss, and the log-probs in it
-                # add up the gradients of theirs.
-                normalizer=work.normalizer / (self.ranks.size // self.sequence.size),
-            )
-            loss.value.backward()
+            with self._referred(pack, work.media) as (ref_logprobs, words):
+                found = self._forward(pack, work.media, with_entropy=True, reference=words)
+                loss = policy_loss(
+                    Tokens(
+                        logprobs=found.logprobs,
+                        advantages=pack.tokens.advantages,
+                        weights=pack.tokens.weights,
+                        sequence=pack.tokens.sequence,
+                        num_sequences=work.batch.num_sequences,
+                        is_offline=pack.tokens.is_offline,
+                        old_logprobs=None if old is None else old[index],
+                        ref_logprobs=ref_logprobs,
+                        sampler_logprobs=pack.tokens.sampler_logprobs,
+                        entropy=found.entropy,
+                        full_kl=found.kl,
+                        values=found.values,
+                        returns=pack.tokens.returns,
+                        old_values=pack.tokens.old_values,
+                    ),
+                    self._algorithm,
+                    # Gradients are averaged over ranks; those that share a pack all have its loss, and the log-probs in
+                    # it add up the gradients of theirs.
+                    normalizer=work.normalizer / (self.ranks.size // self.sequence.size),
+                )
+                loss.value.backward()
             self.masters.collect_gradients()
             total += loss.value.detach()
             meter.add_sums(loss.metrics)
-            _add_sampler_gap(meter, outputs.logprobs.detach() if old is None else old[index], pack)
+            _add_sampler_gap(meter, found.logprobs.detach() if old is None else old[index], pack)
         for pack in blanks:
-            self._reference_logprobs(pack, {})
-            outputs = self._forward(pack, {})
-            found = outputs.logprobs if outputs.values is None else torch.stack([outputs.logprobs, outputs.values])
-            (0.0 * found.sum()).backward()
+            with self._referred(pack, {}):
+                found = self._forward(pack, {})
+                unmoved = found.logprobs if found.values is None else torch.stack([found.logprobs, found.values])
+                (0.0 * unmoved.sum()).backward()
         # Each by itself: a value head's gradient is the longer one early on, and would shorten the policy's.
         norms = {"update/grad_norm": self.masters.of_model, "update/value_grad_norm": self.masters.of_values}
         once = torch.ones_like(total)
@@ -210,29 +213,29 @@ class Policy:
             seen = {index: media(index) for index, of_group in enumerate(own) if of_group}
             self._check(batch, seen)
         blanks = self._blanks(batch)
-        reference = self._reference if self._algorithm.kl_in == "reward" else None
+        wants_kl = self._reference is not None and self._algorithm.kl_in == "reward"
         kl: OfRollouts = {}
         values: OfRollouts = {}
         with torch.no_grad():
             for pack in batch.packs:
                 pack = pack.to(self._device)
-                outputs = self._forward(pack, seen)
-                if outputs.values is not None:
-                    values |= by_rollout(outputs.values, pack, groups)
-                if reference is not None:
-                    ref_logprobs = reference.logprobs(pack, seen, temperature=self._temperature)
-                    kl |= by_rollout(
-                        token_kl(outputs.logprobs, ref_logprobs, kind=self._algorithm.kl_kind), pack, groups
-                    )
+                with self._referred(pack, seen) if wants_kl else nullcontext((None, None)) as (ref_logprobs, words):
+                    found = self._forward(pack, seen, reference=words)
+                if found.values is not None:
+                    values |= by_rollout(found.values, pack, groups)
+                kl_N = found.kl
+                if ref_logprobs is not None:
+                    kl_N = token_kl(found.logprobs, ref_logprobs, kind=self._algorithm.kl_kind)
+                if kl_N is not None:
+                    kl |= by_rollout(kl_N, pack, groups)
             for pack in blanks:
-                self._forward(pack, {})
-                if reference is not None:
-                    reference.logprobs(pack, {}, temperature=self._temperature)
+                with self._referred(pack, {}) if wants_kl else nullcontext():
+                    self._forward(pack, {})
         self._forward_of.rest()
         # A rollout is computed by one sequence group.
         of_groups = self.sequence.one_each(self.ranks.gather((kl, values), of="what is known of tokens"))
         return TokenFacts(
-            kl=per_token([part for part, _ in of_groups], groups) if reference is not None else None,
+            kl=per_token([part for part, _ in of_groups], groups) if wants_kl else None,
             values=per_token([part for _, part in of_groups], groups) if self.masters.of_values else None,
         )
 
@@ -259,13 +262,29 @@ class Policy:
     def _device(self) -> torch.device:
         return self._forward_of.device
 
-    def _reference_logprobs(self, pack: Pack, media: Mapping[int, Media]) -> torch.Tensor | None:
+    @contextmanager
+    def _referred(self, pack: Pack, media: Mapping[int, Media]) -> Iterator[tuple[torch.Tensor | None, Words | None]]:
+        """What the KL term needs of the reference, for the time of a block: its log-probs of the tokens, or, for the
+        exact divergence, what those of all words are made of."""
         if self._reference is None:
-            return None
-        return self._reference.logprobs(pack, media, temperature=self._temperature)
+            yield None, None
+        elif self._algorithm.kl_kind == "full":
+            with self._reference.words(pack, media) as words:
+                yield None, words
+        else:
+            yield self._reference.logprobs(pack, media, temperature=self._temperature), None
 
-    def _forward(self, pack: Pack, media: Mapping[int, Media], *, with_entropy: bool = False) -> Outputs:
-        return self._forward_of(pack, media, temperature=self._temperature, with_entropy=with_entropy)
+    def _forward(
+        self,
+        pack: Pack,
+        media: Mapping[int, Media],
+        *,
+        with_entropy: bool = False,
+        reference: Words | None = None,
+    ) -> Outputs:
+        return self._forward_of(
+            pack, media, temperature=self._temperature, with_entropy=with_entropy, reference=reference
+        )
 
 
 def _whole(norm: torch.Tensor) -> torch.Tensor:

@@ -17,6 +17,8 @@ def test_estimators_of_one_token():
     policy, reference = torch.tensor([-1.0]), torch.tensor([-1.5])
     assert token_kl(policy, reference, kind="k1").item() == 0.5
     assert token_kl(policy, reference, kind="k2").item() == 0.125
+    assert token_kl(policy, reference, kind="abs").item() == 0.5
+    assert token_kl(reference, policy, kind="abs").item() == 0.5
     assert token_kl(policy, reference, kind="k3").item() == pytest.approx(math.exp(-0.5) - 1 + 0.5)
 
 

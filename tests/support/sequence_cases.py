@@ -111,7 +111,7 @@ def computed(policy: Policy, cases: Sequence[Any], *, shared: bool) -> tuple[tor
     [pack] = pack_groups(groups, tokens_per_pack=1000, form="shared" if shared else "separate").packs
     media = {index: case.features for index, case in enumerate(cases)}
     with torch.no_grad():
-        logprobs, entropies, _ = policy._forward(pack, media, with_entropy=True)
+        logprobs, entropies, *_ = policy._forward(pack, media, with_entropy=True)
     policy._forward_of.rest()
     assert entropies is not None
     return logprobs, entropies

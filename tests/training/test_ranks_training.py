@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import json
 from pathlib import Path
 
 import pytest
 import torch
-from support.rank_training import PAIRS, RUNS, Both, Updated, base_answers, exported_answers, go_on
+from support.rank_training import (
+    PAIRS,
+    RUNS,
+    Both,
+    Updated,
+    assert_same_rollouts,
+    base_answers,
+    exported_answers,
+    go_on,
+)
 
 from easyvideor1.report.read import comparable, read_metrics
 from easyvideor1.training.ranks import Ranks
@@ -95,13 +103,7 @@ def test_whole_steps_move_all_weights_and_take_them_over(cases: Both) -> None:
 def test_a_run_on_two_ranks_is_the_run_on_one(name: str, cases: Both) -> None:
     expected, (first, second) = cases[0].runs, [found.runs for found in cases[1]]
     assert first[name].error == expected[name].error == ""
-    if name == "values":  # an advantage is what the model says, and not of rewards alone
-        found, wanted = ([json.loads(line) for line in of.rollouts] for of in (first[name], expected[name]))
-        advantages = [record.pop("advantage") for record in wanted]
-        assert [record.pop("advantage") for record in found] == pytest.approx(advantages, rel=1e-4, abs=1e-4)
-        assert found == wanted
-    else:
-        assert first[name].rollouts == expected[name].rollouts
+    assert_same_rollouts(name, first[name], expected[name])
     assert first[name].bad == expected[name].bad
     assert len(expected[name].bad) == (4 if name == "bad samples skipped" else 0)
     assert distance(first[name].weights, expected[name].weights) < 1e-4
