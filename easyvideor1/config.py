@@ -373,7 +373,7 @@ class ValidationConfig:
         return values != (1.0, 1.0, 0, 0.0, 1.0)
 
 
-TrackerName = Literal["tensorboard", "wandb", "trackio", "swanlab"]
+TrackerName = Literal["tensorboard", "wandb", "trackio", "swanlab", "mlflow"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,7 +92,7 @@ trainer.total_epochs|15|train.epochs|
 trainer.max_steps|null|train.steps|instead of epochs
 trainer.project_name|easy_r1|project|
 trainer.experiment_name|demo|out|the name of the folder
-trainer.logger|[console, wandb]|trackers|console and file are always there; not mlflow
+trainer.logger|[console, wandb]|trackers|console and file are always there
 trainer.nnodes|1||the launcher says it: `torchrun --nnodes`
 trainer.n_gpus_per_node|8||the launcher says it: `torchrun --nproc-per-node`
 trainer.max_try_make_batch|20|algorithm.options.refill_rounds|rounds that refill what was dropped, not whole batches
