@@ -17,6 +17,7 @@ SAME = {
     "data.format_prompt": "data.templates",
     "data.override_chat_template": "model.chat_template",
     "data.shuffle": "data.shuffle",
+    "data.val_video_source_mode": "validation.cache_mode",
     "data.seed": "seed",
     "worker.actor.model.model_path": "model.path",
     "worker.actor.model.tokenizer_path": "model.tokenizer",
@@ -72,7 +73,7 @@ data.use_preprocessed_videos|true|cache.mode|false: realtime_only
 data.video_source_mode|null|cache.mode|the same three names
 data.preprocessed_video_dir|null|cache.dir|`easyvideor1 cache import FOLDER --data FILE` takes the frames over
 data.val_preprocessed_video_dir|null|cache.dir|one cache serves both: the key of an entry holds its settings
-data.val_video_source_mode|null||one cache and one mode serve both: the key of an entry holds its settings
+data.val_video_source_mode|null|validation.cache_mode|the same three names
 algorithm.gamma|1.0||of a value head (GAE), which there is none of; the others look at whole responses
 algorithm.lam|1.0||of a value head (GAE), which there is none of
 algorithm.adv_estimator|grpo|algorithm.name|grpo, ema_grpo, rloo, remax, reinforce_plus_plus, gdpo; not gae

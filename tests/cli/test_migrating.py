@@ -230,6 +230,7 @@ def test_our_keys_in_the_table_are_keys() -> None:
          {"algorithm.options.kl_kind": "k3", "algorithm.options.kl_in": "loss", "algorithm.options.kl_target": 0.1}),
         ({"data": {"val_files": "v.json", "val_video_fps": 1.0}},
          {"data.validation": [{"path": "v.json", "video": {"fps": 1.0}}]}),
+        ({"data": {"val_video_source_mode": "preprocessed_only"}}, {"validation.cache_mode": "preprocessed_only"}),
         ({"data": {"use_preprocessed_videos": False}}, {"cache.mode": "realtime_only"}),
     ],
 )  # fmt: skip
