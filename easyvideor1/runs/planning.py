@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from easyvideor1.algo.fit import fitting_algorithm
@@ -154,24 +155,14 @@ def _check_ranks(config: RunConfig, gpus: int) -> None:
     if gpus < 1:
         raise UsageError(f"--gpus must be at least 1, got {gpus}")
     check_number_of_ranks(config, gpus)
-    if gpus > 1 and config.rollout.engine != "hf":
-        raise UsageError(
-            f"rollout.engine={config.rollout.engine} works in a run of one process, not on --gpus {gpus}; "
-            "use rollout.engine=hf"
-        )
-    if gpus > 1 and config.train.async_level:
-        raise UsageError(
-            f"train.async_level={config.train.async_level} works in a run of one process, not on --gpus {gpus}; "
-            "set it to 0"
-        )
 
 
 def _encoder(config: RunConfig) -> Encoder | None:
     """None: the model's folder holds no tokenizer."""
-    folder = config_file(config.model.path).parent
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.json")):
+    folder, tokenizer = config_file(config.model.path).parent, config.model.tokenizer
+    if not any((Path(tokenizer or folder) / name).is_file() for name in ("tokenizer.json", "vocab.json")):
         return None
-    return Encoder.from_pretrained(folder)
+    return Encoder.from_pretrained(folder, tokenizer=tokenizer, chat_template=config.model.chat_template)
 
 
 def _largest_pack(config: RunConfig, tokens: Tokens, *, fits: Callable[[RunConfig], bool]) -> int | None:
@@ -195,7 +186,7 @@ def _remedies(
     config: RunConfig, gpus: int, memory: Callable[..., Footprint], device: Device, *, largest_pack: int | None
 ) -> Iterator[str]:
     """Single changes after which the run fits."""
-    model, train = config.model, config.train
+    model = config.model
     least = -(-config.rollout.max_response_tokens // PACK_STEP) * PACK_STEP
     if largest_pack:
         yield f"train.tokens_per_pack={largest_pack}"
@@ -220,7 +211,7 @@ def _remedies(
         if memory(offloaded).fits(device):
             yield "parallel.cpu_offload=true (slower)"
     ranks = gpus
-    while ranks < MOST_GPUS and config.rollout.engine == "hf" and not train.async_level:
+    while ranks < MOST_GPUS:
         ranks *= 2
         if memory(config, ranks).fits(device):
             yield f"{ranks} GPUs instead of {gpus}"
