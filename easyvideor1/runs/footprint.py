@@ -143,8 +143,11 @@ class _Work:
             tower = num_patches * (sizes.tower_layers + GRADIENTS) * per_patch
         ends = num_tokens * (4 * item + F32) * sizes.hidden
         mergers = num_patches * 2 * sizes.mergers * sizes.tower_hidden * item
-        logits = 2 + int(bool(fitting_algorithm(self.config).entropy_coef))
+        made = fitting_algorithm(self.config)
+        has_full_kl = made.needs_reference and made.kl_kind == "full"
+        logits = 2 + int(bool(made.entropy_coef)) + 2 * int(has_full_kl)
         of_output = sizes.vocabulary * sizes.hidden
+        gathered = 2 * sizes.largest_layer + sizes.root * (1 + int(has_full_kl and self._trains_all))
         parts = {
             "activations, text": round(text + ends),
             "activations, vision tower": round(tower + mergers if tower_trains else num_patches * per_patch),
@@ -153,7 +156,7 @@ class _Work:
             # In float32 where products of halves cannot be summed in it, and its gradient always.
             "output layer": of_output * F32 * (int(self._trains_all) + int(item != F32 and not is_gpu)),
             "gradients before they are added up": sizes.trained * item if item != F32 and not self._is_sharded else 0,
-            "layers that are gathered": (2 * sizes.largest_layer + sizes.root) * item if self._is_sharded else 0,
+            "layers that are gathered": gathered * item if self._is_sharded else 0,
         }
         return {name: size for name, size in parts.items() if size}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from easyvideor1.algo.fit import fitting_algorithm
@@ -163,10 +164,10 @@ def _check_ranks(config: RunConfig, gpus: int) -> None:
 
 def _encoder(config: RunConfig) -> Encoder | None:
     """None: the model's folder holds no tokenizer."""
-    folder = config_file(config.model.path).parent
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.json")):
+    folder, tokenizer = config_file(config.model.path).parent, config.model.tokenizer
+    if not any((Path(tokenizer or folder) / name).is_file() for name in ("tokenizer.json", "vocab.json")):
         return None
-    return Encoder.from_pretrained(folder)
+    return Encoder.from_pretrained(folder, tokenizer=tokenizer, chat_template=config.model.chat_template)
 
 
 def _largest_pack(config: RunConfig, tokens: Tokens, *, fits: Callable[[RunConfig], bool]) -> int | None:
