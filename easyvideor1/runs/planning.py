@@ -14,7 +14,7 @@ from easyvideor1.errors import UsageError
 from easyvideor1.model.sizes import Sizes, config_file, model_without_weights, sizes_of
 from easyvideor1.runs.devices import DEVICES, Device
 from easyvideor1.runs.footprint import Footprint, checkpoint_bytes, footprint, usable_bytes
-from easyvideor1.runs.pace import ASSUMED, Pace, pace
+from easyvideor1.runs.pace import ASSUMED, Pace, num_validations, pace
 from easyvideor1.runs.planned_tokens import Tokens, planned_tokens
 from easyvideor1.runs.rank_limits import check_number_of_ranks
 from easyvideor1.training.costs import costs_of
@@ -53,9 +53,13 @@ class Plan:
 
     @property
     def update_tokens_per_step(self) -> int:
-        """Tokens that an update computes: every prompt once, and its responses."""
+        """Tokens that an update computes: in each pass every prompt once, and its responses."""
         of_group = self.tokens.prompt_mean + self.config.rollout.n * self.response_tokens
-        return round(self.config.train.prompts_per_step * of_group)
+        return round(self.config.train.prompts_per_step * of_group) * self.config.train.passes
+
+    @property
+    def validations(self) -> int:
+        return num_validations(self.config, steps=self.steps) if self.tokens.num_questions else 0
 
     @property
     def steps_per_epoch(self) -> float:
@@ -95,7 +99,8 @@ class Plan:
             "steps": self.steps,
             "steps_per_epoch": self.steps_per_epoch,
             "pace": {**self.pace.as_values(), "assumed": ASSUMED},
-            "run_hours": self.pace.step_s * self.steps / 3600,
+            "validations": self.validations,
+            "run_hours": (self.pace.step_s * self.steps + self.pace.validation_s * self.validations) / 3600,
             "largest_pack_tokens": self.largest_pack_tokens,
             "remedies": list(self.remedies),
         }
