@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from easyvideor1.config_checks import check_positive, check_range, check_text
-from easyvideor1.config_data import CacheConfig, DataConfig
+from easyvideor1.config_data import CacheConfig, CacheMode, DataConfig
 from easyvideor1.config_reward import RewardConfig, found_places
 from easyvideor1.errors import UsageError
 
@@ -39,6 +39,8 @@ class ModelConfig:
 
     path: str
     """Folder with the model, its tokenizer and chat template, in Transformers' format."""
+    tokenizer: str | None = None
+    """Folder of a tokenizer with its chat template, in place of the model's own; its ids have to fit the model."""
     chat_template: str | None = None
     """File of a Jinja chat template that takes the place of the tokenizer's own; None: its own."""
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -352,6 +354,8 @@ class ValidationConfig:
     """Longest response; None: rollout.max_response_tokens."""
     before_training: bool = True
     """Validate before the first step too."""
+    cache_mode: CacheMode | None = None
+    """How the media of questions use the frame cache; None: as cache.mode says."""
 
     def __post_init__(self) -> None:
         check_positive("validation", self, "temperature", "top_p", "max_response_tokens", "repetition_penalty")
@@ -371,7 +375,7 @@ class ValidationConfig:
         return values != (1.0, 1.0, 0, 0.0, 1.0)
 
 
-TrackerName = Literal["tensorboard", "wandb", "trackio", "swanlab"]
+TrackerName = Literal["tensorboard", "wandb", "trackio", "swanlab", "mlflow"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -445,6 +449,11 @@ class RunConfig:
                 "trainer sleeps while the policy learns; use vllm_server, or hf (a copy of the model), or async_level=0"
             )
         self._check_validation()
+        if self.model.tokenizer is not None and self.rollout.engine != "hf":
+            raise UsageError(
+                f"model.tokenizer with rollout.engine={self.rollout.engine}: vLLM reads the tokenizer of the "
+                "model's folder; copy that folder with the other tokenizer in it and name it in model.path, or use hf"
+            )
 
     def _check_validation(self) -> None:
         is_asked = self.train.validation_samples > 0
@@ -464,6 +473,11 @@ class RunConfig:
                 "train.steps=0 only validates, and validation.before_training=false leaves that out; give steps, or "
                 "remove the latter"
             )
+
+    @property
+    def question_cache(self) -> CacheConfig:
+        """The frame cache as validation questions use it."""
+        return replace(self.cache, mode=self.validation.cache_mode or self.cache.mode)
 
     def with_samples(self, num_samples: int) -> RunConfig:
         """The same with the steps that its epochs over so many training samples have, at least one."""

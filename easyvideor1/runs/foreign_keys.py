@@ -17,8 +17,10 @@ SAME = {
     "data.format_prompt": "data.templates",
     "data.override_chat_template": "model.chat_template",
     "data.shuffle": "data.shuffle",
+    "data.val_video_source_mode": "validation.cache_mode",
     "data.seed": "seed",
     "worker.actor.model.model_path": "model.path",
+    "worker.actor.model.tokenizer_path": "model.tokenizer",
     "worker.actor.model.enable_gradient_checkpointing": "model.gradient_checkpointing",
     "worker.actor.model.freeze_vision_tower": "model.freeze_vision_tower",
     "worker.actor.optim.lr": "optimizer.learning_rate",
@@ -71,14 +73,14 @@ data.use_preprocessed_videos|true|cache.mode|false: realtime_only
 data.video_source_mode|null|cache.mode|the same three names
 data.preprocessed_video_dir|null|cache.dir|`easyvideor1 cache import FOLDER --data FILE` takes the frames over
 data.val_preprocessed_video_dir|null|cache.dir|one cache serves both: the key of an entry holds its settings
-data.val_video_source_mode|null||one cache and one mode serve both: the key of an entry holds its settings
+data.val_video_source_mode|null|validation.cache_mode|the same three names
 algorithm.gamma|1.0||of a value head (GAE), which there is none of; the others look at whole responses
 algorithm.lam|1.0||of a value head (GAE), which there is none of
 algorithm.adv_estimator|grpo|algorithm.name|grpo, ema_grpo, rloo, remax, reinforce_plus_plus, gdpo; not gae
 algorithm.gdpo_reward_keys|[accuracy, format]|reward.weights|the parts that have a weight
 algorithm.disable_kl|false|algorithm.options.kl_coef|true: 0
 algorithm.use_kl_loss|false|algorithm.options.kl_in|true: loss; false: reward
-algorithm.kl_penalty|kl|algorithm.options.kl_kind|kl: k1, abs: abs, mse: k2, low_var_kl: k3; not full
+algorithm.kl_penalty|kl|algorithm.options.kl_kind|kl: k1, abs: abs, mse: k2, low_var_kl: k3, full: full
 algorithm.kl_coef|0.001|algorithm.options.kl_coef|
 algorithm.kl_type|fixed|algorithm.options.kl_target|adaptive: give a target
 algorithm.kl_horizon|10000.0|algorithm.options.kl_horizon|
@@ -91,7 +93,7 @@ trainer.total_epochs|15|train.epochs|
 trainer.max_steps|null|train.steps|instead of epochs
 trainer.project_name|easy_r1|project|
 trainer.experiment_name|demo|out|the name of the folder
-trainer.logger|[console, wandb]|trackers|console and file are always there; not mlflow
+trainer.logger|[console, wandb]|trackers|console and file are always there
 trainer.nnodes|1||the launcher says it: `torchrun --nnodes`
 trainer.n_gpus_per_node|8||the launcher says it: `torchrun --nproc-per-node`
 trainer.max_try_make_batch|20|algorithm.options.refill_rounds|rounds that refill what was dropped, not whole batches
@@ -108,7 +110,7 @@ trainer.load_checkpoint_path|null|model.path|a run or one of its checkpoints can
 trainer.ray_timeline|null||no Ray in training; metrics.jsonl has the times of every stage
 trainer.find_last_checkpoint|true|out|the same command in the same folder goes on
 worker.actor.model.model_path|null|model.path|a local folder
-worker.actor.model.tokenizer_path|null||the tokenizer lies in the model's folder: copy its files there
+worker.actor.model.tokenizer_path|null|model.tokenizer|a folder; where vLLM samples, copy it into the model's folder
 worker.actor.model.enable_gradient_checkpointing|true|model.gradient_checkpointing|
 worker.actor.model.trust_remote_code|true||no code from a model's folder is ever run
 worker.actor.model.freeze_vision_tower|false|model.freeze_vision_tower|

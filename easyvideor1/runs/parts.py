@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import torch
 import transformers
 
-from easyvideor1.config import ModelConfig, RunConfig
-from easyvideor1.config_data import DataConfig
+from easyvideor1.config import RunConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.data.prepare import Planner, Preparer
 from easyvideor1.rewards.pool import RewardPool
-from easyvideor1.runs.starting_model import model_files
+from easyvideor1.runs.encoders import encoder_of
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.known_files import known_files
 from easyvideor1.video.pool import DecodePool
@@ -27,13 +26,14 @@ class Parts:
     encoder: Encoder
     prepare: Preparer
     rewards: RewardPool
+    question_frames: FrameCache
+    """What the media of validation questions are read with."""
     plan: Planner
     """Plans a medium where a file cannot hang this process."""
 
-
-def encoder_of(model: ModelConfig, data: DataConfig) -> Encoder:
-    """What makes the prompts of a model, with the chat template and the system message of the configuration."""
-    return Encoder.from_pretrained(model_files(model.path), system=data.system, chat_template=model.chat_template)
+    @property
+    def prepare_question(self) -> Preparer:
+        return self.prepare.reading(self.question_frames)
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def opened(config: RunConfig) -> Iterator[Parts]:
         config.reward, thinking=config.data.thinking, max_response_tokens=config.rollout.max_response_tokens
     )
     with rewards, DecodePool(config.data.workers, config.cache.deadline_s, files=known_files(config.cache)) as decoder:
-        encoder = encoder_of(config.model, config.data)
+        encoder = encoder_of(config.model, system=config.data.system)
         prepare = Preparer(
             encoder,
             FrameCache.open(config.cache, decode=decoder.decode),
@@ -56,4 +56,10 @@ def opened(config: RunConfig) -> Iterator[Parts]:
             dtype=getattr(torch, config.model.dtype),
             plan=decoder.plan,
         )
-        yield Parts(encoder=encoder, prepare=prepare, rewards=rewards, plan=decoder.plan)
+        yield Parts(
+            encoder=encoder,
+            prepare=prepare,
+            rewards=rewards,
+            question_frames=FrameCache.open(config.question_cache, decode=decoder.decode),
+            plan=decoder.plan,
+        )

@@ -239,11 +239,12 @@ def answer_questions(
     """
     ranks = ranks or Ranks()
     bad: list[DataError] = []
-    with ranks.agree("validation"):
+    # Ranks wake the engine and let it sleep together; between that each is on its own.
+    with engine.awake(), ranks.agree("validation"):
         share = ranks.share(questions)
         answers = validate(
             share,
-            prepare=parts.prepare,
+            prepare=parts.prepare_question,
             on_bad=bad.append if config.data.on_bad_sample == "skip" else None,
             engine=engine,
             score=parts.rewards.score,
