@@ -113,6 +113,11 @@ def test_what_lasts_is_exact_by_hand() -> None:
     }
     ahead = replace(config, train=replace(config.train, async_level=1))
     assert memory(ahead).lasting["copy that samples"] == 2 * num
+    # Of two ranks that compute packs of the largest size together, each has half of one.
+    whole, half = (
+        memory(load_config("qwen3_vl_8b_video", words), ranks=2).update for words in ((), ["parallel.sequence=2"])
+    )
+    assert half["activations, text"] == pytest.approx(whole["activations, text"] / 2, rel=1e-6)
     # Keys and values of as many responses as tokens_per_batch allows, each with its part of the prompt's.
     at_once = 65_536 // (4096 + 125)
     assert memory(config).rollout["KV cache"] == at_once * (4096 + 125) * 36 * 2 * 1024 * 2
@@ -180,6 +185,8 @@ def test_what_is_advised_makes_it_fit(capsys: pytest.CaptureFixture[str]) -> Non
     advised = re.search(r"^  (train.tokens_per_pack=\d+)$", told, re.MULTILINE)
     assert advised
     assert main(["plan", "qwen3_vl_8b_video", "--gpu", "h100", "--gpus", "32", advised[1]]) == 0
+    assert "\n  parallel.sequence=2\n" in told
+    assert main(["plan", "qwen3_vl_8b_video", "--gpu", "h100", "--gpus", "32", "parallel.sequence=2"]) == 0
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in RECIPES.glob("*.yaml")))
@@ -214,6 +221,7 @@ def test_rows_that_cannot_be_used_are_counted_and_missing_data_are_bounded(small
     [
         (["rollout.engine=vllm"], "rollout.engine=vllm works in a run of one process, not on --gpus 8"),
         (["train.async_level=1"], "train.async_level=1 works in a run of one process, not on --gpus 8"),
+        (["parallel.sequence=3"], "parallel.sequence=3 does not divide the number of ranks, 8"),
     ],
 )
 def test_what_several_gpus_cannot_run_is_refused(
