@@ -71,6 +71,9 @@ class RewardConfig:
     """Address space of one such process."""
     sandbox: tuple[str, ...] = ()
     """Command that runs Python answers in a sandbox of yours; none: programs are compared as text, never run."""
+    run_python: bool = False
+    """Run Python answers on the tests of their rows in the sandbox that ships: no network, no files, no processes,
+    `memory_mb` of memory, `deadline_s` for all tests of an answer. The log says which walls hold on the machine."""
     judge: JudgeConfig | None = None
     """A language model that grades the answers of some problem types; None: no judge."""
 
@@ -80,6 +83,8 @@ class RewardConfig:
         check_range("reward", self, low=1, names=("workers",))
         check_range("reward", self, low=256, names=("memory_mb",))
         check_positive("reward", self, "deadline_s")
+        if self.run_python and self.sandbox:
+            raise UsageError("reward.run_python and reward.sandbox both run Python answers; give one of the two")
         if not self.weights:
             raise UsageError("reward.weights is empty, so every score would be 0; give accuracy a weight")
         if abs(sum(self.weights.values()) - 1.0) > 1e-6 or min(self.weights.values()) < 0:

@@ -6,4 +6,7 @@ source scripts/install.sh
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
 .venv/bin/pyright
+# Hundreds of processes start in the tests: each would compile the package anew where no bytecode may be kept.
+export PYTHONDONTWRITEBYTECODE=
+.venv/bin/python -m compileall -q -j 2 easyvideor1
 .venv/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder "$@"

@@ -29,6 +29,7 @@ def validate(
     Args:
         on_bad: called with the error of a question that cannot be asked, whose responses are then unscored and stay
             in every denominator; None: the error is raised.
+        engine: awake.
         sampling: of further responses; its length limit is that of the greedy one too.
         num_samples: how many of them per question, beside the greedy one.
 
@@ -58,15 +59,14 @@ def validate(
                 yield Request(example=example, sampling=sampling, seed=seed)
 
     num_given = 0
-    with engine.awake():
-        for place, scored in ask(requests(), engine=engine, score=score):
-            number, way = asked[place]
-            answers = found.setdefault(number, {})
-            assert isinstance(answers, dict)
-            answers[way] = scored
-            while _is_whole(found.get(num_given), len(samplings)):
-                yield from _responses(questions[num_given], found.pop(num_given), num_samples=num_samples)
-                num_given += 1
+    for place, scored in ask(requests(), engine=engine, score=score):
+        number, way = asked[place]
+        answers = found.setdefault(number, {})
+        assert isinstance(answers, dict)
+        answers[way] = scored
+        while _is_whole(found.get(num_given), len(samplings)):
+            yield from _responses(questions[num_given], found.pop(num_given), num_samples=num_samples)
+            num_given += 1
     for number in range(num_given, len(questions)):  # those at the end that could not be asked
         yield from _responses(questions[number], found[number], num_samples=num_samples)
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from easyvideor1.errors import JobTimeout
 from easyvideor1.rewards import router
 from easyvideor1.rewards.child import in_child, in_time
+from easyvideor1.rewards.code_tests import has_tests, read_tests
+from easyvideor1.rewards.code_trial import tried
 from easyvideor1.rewards.input_functions import Answered
+from easyvideor1.rewards.parse import read_response
 from easyvideor1.rewards.readings import reading_of
 from easyvideor1.rewards.registry import REGISTRY, register_places
+from easyvideor1.rewards.router import TaskScore
 from easyvideor1.rewards.sandbox import sandbox_reward
+from easyvideor1.sandbox.isolation import Isolation
+from easyvideor1.sandbox.runs import Limits, Sandbox
 from easyvideor1.types import Sample, Score
 
 
@@ -59,6 +67,9 @@ class Grader:
     arguments: Mapping[str, Mapping[str, Any]]
     """Name of one of these -> keyword arguments of its function."""
     sandbox: tuple[str, ...]
+    isolation: Isolation | None
+    """The walls behind which Python answers are run on the tests of their rows; None: they are not run."""
+    memory_bytes: int
     deadline_s: float
 
     def warm_up(self, response: Heavy | Together) -> None:
@@ -77,6 +88,8 @@ class Grader:
             overlongs = [item.overlong for item in response.responses]
             return router.scores_of_inputs(answered, thinking=self.thinking, overlongs=overlongs)
         sample, text = response.sample, response.text
+        if text is not None and self.isolation is not None and is_tried(sample):
+            return self._tried(response, self.isolation)
         if text is not None and router.runs_own_code(sample):
             return self._score(response)
         run = in_time if router.can_be_interrupted(sample, text) else in_child
@@ -85,8 +98,37 @@ class Grader:
     def _judge(self, response: Heavy) -> Score:
         if response.text is None:
             router.check([response.sample])
+            if self.isolation is not None and is_tried(response.sample):
+                read_tests(response.sample)
             return Score(value=1.0)
         return self._score(response)
+
+    def _tried(self, response: Heavy, isolation: Isolation) -> Score:
+        """The score of a program that is run on the tests of its row."""
+        sample, limits = response.sample, Limits(wall_s=response.limit_s, memory_bytes=self.memory_bytes)
+        said = read_response(response.text or "")
+        reading = reading_of(self.reading)
+        program, reason = in_time(lambda: router.read_answer(sample, said, reading), limit_s=response.limit_s)
+        found = TaskScore(0.0, None, reason)
+        if program is not None:
+            try:
+                trial = tried(program.source, read_tests(sample), _sandbox(isolation), limits)
+            except JobTimeout as late:
+                if not REGISTRY.parts:
+                    raise
+                # The user's parts are not run where a late answer is settled, which is the trainer.
+                trial = 0.0, late.problem
+            found = TaskScore(trial[0], program.source, trial[1])
+        return router.finish(
+            found,
+            sample,
+            response.text or "",
+            response=said,
+            weights=self.weights,
+            thinking=self.thinking,
+            overlong=response.overlong,
+            num_tokens=response.num_tokens,
+        )
 
     def _score(self, response: Heavy) -> Score:
         return router.score(
@@ -98,6 +140,18 @@ class Grader:
             num_tokens=response.num_tokens,
             reading=reading_of(self.reading),
         )
+
+
+@functools.cache
+def _sandbox(isolation: Isolation) -> Sandbox:
+    """The sandbox of this process, which ends with it."""
+    return Sandbox(isolation)
+
+
+def is_tried(sample: Sample) -> bool:
+    """True where a Python answer can be run on tests, and no code of the user's scores it instead."""
+    is_python = sample.problem_type == "python code" and REGISTRY.reward_of(sample.problem_type) is None
+    return is_python and has_tests(sample)
 
 
 def without_content(sample: Sample) -> Sample:

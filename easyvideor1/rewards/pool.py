@@ -17,14 +17,18 @@ from typing import Any, Self
 from easyvideor1.config_reward import RewardConfig
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.rewards import router
+from easyvideor1.rewards.code_tests import are_in_gold
+from easyvideor1.rewards.grader import is_tried
 from easyvideor1.rewards.judge import Judge
 from easyvideor1.rewards.judged import judge_all
 from easyvideor1.rewards.parse import Response, read_response
 from easyvideor1.rewards.parts import overlong_part
 from easyvideor1.rewards.readings import TAGS, Reading
 from easyvideor1.rewards.registry import REGISTRY, register_places
+from easyvideor1.rewards.task import bad_gold
 from easyvideor1.rewards.workers import Response as Unscored
 from easyvideor1.rewards.workers import Settings, Workers, kind_of_reason
+from easyvideor1.sandbox.probe import isolation_here
 from easyvideor1.types import Sample, Score
 
 Item = tuple[Sample, str] | tuple[Sample, str, int]
@@ -55,6 +59,7 @@ class RewardPool:
         deadline_s: wall time one response may take in a worker; less where a batch has lost much time already.
         memory_bytes: address space of one worker.
         sandbox: command that runs Python answers; none: they are compared as text.
+        run_python: run them on the tests of their rows, in the sandbox that ships.
         judge: gives the accuracy of its problem types instead of the built-in rewards.
     """
 
@@ -73,12 +78,14 @@ class RewardPool:
         deadline_s: float = 10.0,
         memory_bytes: int = 2 * 1024**3,
         sandbox: Sequence[str] = (),
+        run_python: bool = False,
         judge: Judge | None = None,
     ) -> None:
         register_places(rewards=rewards or {}, parts=parts or {}, arguments=arguments or {})
         self._weights, self._thinking, self._reading = dict(weights), thinking, reading
         self._max_tokens, self._buffer_tokens = max_response_tokens, overlong_buffer_tokens
         self._sandbox, self._judge = tuple(sandbox), judge
+        self._isolation = isolation_here() if run_python else None
         self._is_judge_tried = False
         self._workers = Workers(
             Settings(
@@ -86,6 +93,7 @@ class RewardPool:
                 thinking=thinking,
                 reading=reading.name,
                 sandbox=self._sandbox,
+                isolation=self._isolation,
                 workers=workers,
                 deadline_s=deadline_s,
                 memory_bytes=memory_bytes,
@@ -114,6 +122,7 @@ class RewardPool:
             deadline_s=config.deadline_s,
             memory_bytes=config.memory_mb * 1024**2,
             sandbox=config.sandbox,
+            run_python=config.run_python,
             judge=None if config.judge is None else Judge(config.judge),
         )
 
@@ -131,7 +140,7 @@ class RewardPool:
         """Make sure that every sample can be scored.
 
         Raises:
-            DataError: the first sample with an unknown type or an unreadable gold answer.
+            DataError: the first sample with an unknown type, an unreadable gold answer, or tests that are not run.
             UsageError: the judge cannot be reached, or does not tell right from wrong.
         """
         samples = list(samples)
@@ -139,7 +148,8 @@ class RewardPool:
         for sample in samples:
             if self._is_for_judge(sample):
                 continue
-            if router.is_checked_quickly(sample):
+            self._require_run(sample)
+            if not self._is_tried(sample) and router.is_checked_quickly(sample):
                 router.check([sample])
             else:
                 slow.append(sample)
@@ -200,6 +210,19 @@ class RewardPool:
             hint = "set reward.overlong_buffer_tokens" if name == "overlong" else "register it with @part"
             raise UsageError(f"reward.weights names the part '{name}', which no score has; {hint}")
 
+    def _is_tried(self, sample: Sample) -> bool:
+        return self._isolation is not None and is_tried(sample)
+
+    def _require_run(self, sample: Sample) -> None:
+        """Raise the DataError of a row whose answer is tests that nothing runs: no program would equal them."""
+        is_run = self._isolation is not None or self._sandbox
+        if not is_run and is_tried(sample) and are_in_gold(sample):
+            raise bad_gold(
+                sample,
+                "the answer is tests, and programs are only compared as text",
+                remedy="set reward.run_python: true, which runs programs in a sandbox",
+            )
+
     def _is_for_judge(self, sample: Sample) -> bool:
         return self._judge is not None and sample.problem_type in self._judge.problem_types
 
@@ -234,6 +257,8 @@ class RewardPool:
 
     def _quick_score(self, item: Item, overlong: float | None) -> Score | None:
         if self._sandbox and item[0].problem_type == "python code":
+            return None
+        if self._is_tried(item[0]):
             return None
         try:
             return router.quick_score(

@@ -212,7 +212,7 @@ def _by_task(sample: Sample, response: Response, reading: Reading, *, only_quick
     """The score by the built-in task; None where that takes long and only quick scores are asked for."""
     task = task_of(sample)
     gold = _gold(sample, task)
-    answer, reason = _read(sample, response, task, reading)
+    answer, reason = read_answer(sample, response, reading)
     if answer is None:
         return TaskScore(0.0, None, reason)
     measure = task.quick_accuracy if only_quickly and task.quick_accuracy else task.accuracy
@@ -226,8 +226,9 @@ def _by_task(sample: Sample, response: Response, reading: Reading, *, only_quick
     return TaskScore(accuracy, task.show(answer))
 
 
-def _read(sample: Sample, response: Response, task: Task, reading: Reading) -> tuple[Any, str]:
+def read_answer(sample: Sample, response: Response, reading: Reading) -> tuple[Any, str]:
     """The answer of a response, and why there is none."""
+    task = task_of(sample)
     texts, reason = reading.find(response)
     for text in texts:
         if len(text) > task.max_chars:

@@ -12,10 +12,13 @@ from easyvideor1.errors import DataError, JobDied, JobError, JobOutOfMemory, Job
 from easyvideor1.jobs.pool import Outcome, Pool
 from easyvideor1.rewards import router
 from easyvideor1.rewards.budget import Budget
-from easyvideor1.rewards.grader import Grader, Heavy, Together, without_content
+from easyvideor1.rewards.code_tests import tests_text
+from easyvideor1.rewards.grader import Grader, Heavy, Together, is_tried, without_content
 from easyvideor1.rewards.parse import read_response
 from easyvideor1.rewards.registry import REGISTRY
 from easyvideor1.rewards.router import TaskScore
+from easyvideor1.sandbox.isolation import Isolation
+from easyvideor1.sandbox.runs import START_S
 from easyvideor1.types import Sample, Score
 
 RECYCLE_AFTER = 2000
@@ -47,6 +50,7 @@ class Settings:
     thinking: bool
     reading: str
     sandbox: tuple[str, ...]
+    isolation: Isolation | None
     workers: int
     deadline_s: float
     memory_bytes: int
@@ -58,7 +62,7 @@ class Workers:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._pool: Pool[Heavy | Together, Score | list[Score]] | None = None
-        self._readable: dict[tuple[str, str, tuple[str, ...]], bool] = {}
+        self._readable: dict[tuple[object, ...], bool] = {}
         """Golds that were read alone, and whether they could be."""
         self._budgets: tuple[Budget, Budget] | None = None
         """None: every batch has its own."""
@@ -104,7 +108,8 @@ class Workers:
         together = [response for response in own if router.is_scored_in_batches(response.sample)]
         alone = [response for response in own if not router.is_scored_in_batches(response.sample)]
         for outcome in self._run(self._heavy(response, for_own.own_limit_s()) for response in alone):
-            for_own.lost_s += outcome.wall_s if isinstance(outcome.error, JobTimeout) else 0.0
+            is_late = isinstance(outcome.error, JobTimeout) or outcome.wall_s >= outcome.item.limit_s
+            for_own.lost_s += outcome.wall_s if is_late else 0.0
             yield outcome.item.number, self._score_of(outcome)
         yield from self._by_batches(together, for_own)
 
@@ -141,6 +146,9 @@ class Workers:
 
     def _is_own(self, sample: Sample) -> bool:
         return router.runs_own_code(sample) or (bool(self._settings.sandbox) and sample.problem_type == "python code")
+
+    def _is_tried(self, sample: Sample) -> bool:
+        return self._settings.isolation is not None and is_tried(sample)
 
     def _tried_again(self, cut: Sequence[Outcome[Heavy, Score]], budget: Budget) -> Iterator[tuple[int, Score]]:
         """A second try of what was late, in the time that is left; what is cut again, or cannot be tried, is wrong."""
@@ -180,7 +188,9 @@ class Workers:
         def with_deadline() -> Iterator[Heavy | Together]:
             for response in work:
                 # A worker keeps the limit of a built-in type itself; the user's own code is stopped from outside.
-                pool.deadline_s = response.limit_s + (0.0 if self._is_own(response.sample) else SPARE_S)
+                is_tried = self._is_tried(response.sample)
+                spare_s = START_S + SPARE_S if is_tried else 0.0 if self._is_own(response.sample) else SPARE_S
+                pool.deadline_s = response.limit_s + spare_s
                 yield response
 
         for outcome in pool.run(with_deadline()):
@@ -200,6 +210,8 @@ class Workers:
                 parts={name: place for (kind, name), place in REGISTRY.places.items() if kind == "part"},
                 arguments={name: given for name, given in REGISTRY.arguments.items() if given},
                 sandbox=settings.sandbox,
+                isolation=settings.isolation,
+                memory_bytes=settings.memory_bytes,
                 deadline_s=settings.deadline_s,
             )
             self._pool = Pool(
@@ -242,8 +254,8 @@ class Workers:
         return self._readable[key]
 
 
-def _gold_key(sample: Sample) -> tuple[str, str, tuple[str, ...]]:
-    return sample.problem_type, sample.gold, sample.options
+def _gold_key(sample: Sample) -> tuple[object, ...]:
+    return sample.problem_type, sample.gold, sample.options, tests_text(sample)
 
 
 def _data_error(outcome: Outcome[Heavy, Score]) -> DataError:

@@ -158,16 +158,6 @@ def _check_ranks(config: RunConfig, gpus: int) -> None:
     if gpus < 1:
         raise UsageError(f"--gpus must be at least 1, got {gpus}")
     check_number_of_ranks(config, gpus)
-    if gpus > 1 and config.rollout.engine != "hf":
-        raise UsageError(
-            f"rollout.engine={config.rollout.engine} works in a run of one process, not on --gpus {gpus}; "
-            "use rollout.engine=hf"
-        )
-    if gpus > 1 and config.train.async_level:
-        raise UsageError(
-            f"train.async_level={config.train.async_level} works in a run of one process, not on --gpus {gpus}; "
-            "set it to 0"
-        )
 
 
 def _encoder(config: RunConfig) -> Encoder | None:
@@ -214,7 +204,7 @@ def _remedies(
     Args:
         together: ranks that can compute a pack together, from few to many.
     """
-    model, train = config.model, config.train
+    model = config.model
     least = -(-config.rollout.max_response_tokens // PACK_STEP) * PACK_STEP
     if largest_pack:
         yield f"train.tokens_per_pack={largest_pack}"
@@ -244,7 +234,7 @@ def _remedies(
         if memory(offloaded).fits(device):
             yield "parallel.cpu_offload=true (slower)"
     ranks = gpus
-    while ranks < MOST_GPUS and config.rollout.engine == "hf" and not train.async_level:
+    while ranks < MOST_GPUS:
         ranks *= 2
         if memory(config, ranks).fits(device):
             yield f"{ranks} GPUs instead of {gpus}"

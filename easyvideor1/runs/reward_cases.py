@@ -16,6 +16,8 @@ from easyvideor1.config import Settings
 from easyvideor1.config_reward import RewardConfig
 from easyvideor1.data.rows import read_rows
 from easyvideor1.errors import DataError
+from easyvideor1.rewards.code_tests import are_in_gold
+from easyvideor1.rewards.grader import is_tried
 from easyvideor1.rewards.parse import read_response
 from easyvideor1.rewards.parts import overlong_part
 from easyvideor1.rewards.pool import RewardPool
@@ -138,8 +140,8 @@ class DataTrial:
 def try_rewards(samples: Sequence[Sample], setup: RewardSetup) -> DataTrial:
     """Score every gold answer, the gold answer of another question, and nothing, as responses.
 
-    Rows with an unknown type or an unreadable gold are counted and left out. Raises UsageError where the judge, or a
-    reward of your own, does not work.
+    Rows with an unknown type or an unreadable gold are counted and left out; so are, not counted, those whose gold is
+    tests. Raises UsageError where the judge, or a reward of your own, does not work.
     """
     groups: dict[str, list[Sample]] = defaultdict(list)
     bad: list[str] = []
@@ -152,7 +154,8 @@ def try_rewards(samples: Sequence[Sample], setup: RewardSetup) -> DataTrial:
             except DataError as error:
                 bad.append(str(error))
             else:
-                groups[sample.problem_type].append(sample)
+                if not (is_tried(sample) and are_in_gold(sample)):  # tests are no program that could pass them
+                    groups[sample.problem_type].append(sample)
         for problem_type, group in sorted(groups.items()):
             tried, wrong = _try_type(problem_type, group, pool)
             types.append(tried)

@@ -239,7 +239,8 @@ def answer_questions(
     """
     ranks = ranks or Ranks()
     bad: list[DataError] = []
-    with ranks.agree("validation"):
+    # Ranks wake the engine and let it sleep together; between that each is on its own.
+    with engine.awake(), ranks.agree("validation"):
         share = ranks.share(questions)
         answers = validate(
             share,

@@ -275,9 +275,8 @@ def num_bytes(model: PreTrainedModel, masters: MasterWeights, *, states: MomentK
     Args:
         states: as for `Saver`.
     """
-    weights = [
-        tensor for name, tensor in model.state_dict().items() if lora.MARK in name or not lora.has_adapters(model)
-    ]
+    is_whole = not lora.has_adapters(model)
+    weights = [tensor for name, tensor in model.state_dict().items() if is_whole or lora.MARK in name]
     moments = 0
     if states:
         moments = len(MOMENTS) * sum(weight.numel() for weight in masters.by_name.values()) * MOMENT_BYTES[states]

@@ -190,9 +190,8 @@ class Collector:
         )
 
     def stop(self) -> None:
-        """End, from another thread, what `collect` is about."""
+        """End, from another thread, what `collect` is about: when the rollouts of a request are done."""
         self._is_stopped = True
-        self.supply.close()
 
     def _candidates(self, usable: Mapping[int, Usable], *, step: int, version: int) -> list[Candidate]:
         with self._ranks.agree("rollouts"):

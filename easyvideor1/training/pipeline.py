@@ -7,6 +7,9 @@
 At level 1 the weights go to the engine between two steps, when it is at rest; so the rollouts that step k trains on
 come from the weights that step k - 1 began with, one update behind. What is under way is in no checkpoint: a run that
 goes on samples the same prompts again, with the weights of the checkpoint.
+
+With several ranks the threads that sample gather among each other, apart from those that train; both make the same
+calls in the same order on all ranks. So a rank that ends its thread early must end those of the others too.
 """
 
 from __future__ import annotations
@@ -15,9 +18,12 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+import torch
+
 from easyvideor1.records.stopwatch import Stopwatch
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.training.collect import Collected, Collector
+from easyvideor1.training.ranks import Ranks
 
 PARTS = ("process", "decode", "rollout", "reward")
 """Parts of a step's time that sampling is made of."""
@@ -46,9 +52,11 @@ class Pipeline:
         last_step: int,
         watch: Stopwatch,
         before_scoring: Callable[[], object],
+        ranks: Ranks,
     ) -> None:
         """
         Args:
+            ranks: those of the collector.
             overlaps: the groups of a step may be begun before the update of the one before is done.
             last_step: of the run; nothing is begun after it.
             watch: the one that the collector charges: where it overlaps, one of its own.
@@ -57,7 +65,10 @@ class Pipeline:
         self.overlaps = overlaps
         self._collector, self._engine, self._last_step = collector, engine, last_step
         self._watch, self._before_scoring = watch, before_scoring
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rollouts")
+        self._ranks = ranks
+        self._thread = ThreadPoolExecutor(
+            max_workers=1, thread_name_prefix="rollouts", initializer=_use_gpu, initargs=(_current_gpu(),)
+        )
         self._begun: Future[Made] | None = None
 
     def take(self, step: int, cursor: int, *, version: int) -> Made:
@@ -83,7 +94,7 @@ class Pipeline:
         assert self.overlaps
         if step > self._last_step:
             return
-        must_wait = self._engine.needs_still_actor
+        must_wait = any(self._ranks.gather(self._engine.needs_still_actor, of="engines that need the actor"))
         self._before_scoring()
         self._begun = self._thread.submit(self._make, step, cursor, version=version)
         if must_wait:
@@ -95,9 +106,10 @@ class Pipeline:
             self._begun.exception()
 
     def close(self) -> None:
-        """End what is under way as soon as its next request is done."""
+        """End what is under way as soon as its next request is done, with several ranks as soon as that of all is."""
         self._collector.stop()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._thread.shutdown(wait=self._ranks.size > 1, cancel_futures=True)
+        self._collector.supply.close()
 
     def _make(self, step: int, cursor: int, *, version: int) -> Made:
         if self.overlaps:
@@ -109,3 +121,13 @@ class Pipeline:
             times={f"time/{part}_s": times[f"time/{part}_s"] for part in PARTS if times},
             slowest=self._watch.slowest,
         )
+
+
+def _current_gpu() -> int | None:
+    return torch.cuda.current_device() if torch.cuda.is_available() else None
+
+
+def _use_gpu(index: int | None) -> None:
+    """Make a GPU the current one of this thread, which begins with the first."""
+    if index is not None:
+        torch.cuda.set_device(index)

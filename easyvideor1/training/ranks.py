@@ -45,6 +45,11 @@ class Ranks:
         """The group of all ranks for tensors in main memory; None: there is one process."""
         return None
 
+    def twin(self) -> Ranks:
+        """The same ranks once more, for another thread: what it gathers is apart from what is gathered here. All ranks
+        make their twins at once."""
+        return self
+
     def gather(self, value: Item, *, of: str) -> list[Item]:
         """The values of all ranks, in rank order; its own as it is, those of others as copies.
 
@@ -86,19 +91,27 @@ class Ranks:
 class TorchRanks(Ranks):
     """Several processes that torch.distributed connects."""
 
-    def __init__(self, *, rank: int, size: int, group: ProcessGroup, store: Store) -> None:
+    def __init__(self, *, rank: int, size: int, timeout: timedelta, store: Store) -> None:
         """
         Args:
-            group: of all ranks, for tensors in main memory; its time limit is that of every call.
+            timeout: of every call.
             store: where ranks note down how far they are, for errors.
         """
         self.rank, self.size = rank, size
-        self._group, self._store = group, store
-        self._num_calls = 0
+        self._timeout, self._store = timeout, store
+        self._group = _group(timeout)
+        self._num_calls = self._num_twins = 0
 
     @property
     def group(self) -> ProcessGroup | None:
         return self._group
+
+    def twin(self) -> Ranks:
+        from torch._C._distributed_c10d import PrefixStore
+
+        self._num_twins += 1
+        store = PrefixStore(f"twin{self._num_twins}", self._store)
+        return TorchRanks(rank=self.rank, size=self.size, timeout=self._timeout, store=store)
 
     def gather(self, value: Item, *, of: str) -> list[Item]:
         import torch.distributed as dist
@@ -189,7 +202,7 @@ def joined(*, timeout_s: float) -> Iterator[Ranks]:
         raise RunError(_not_found(_first_line(error))) from error
     try:
         notes = PrefixStore("notes", store)
-        first = TorchRanks(rank=rank, size=size, group=_group(start), store=PrefixStore("start", notes))
+        first = TorchRanks(rank=rank, size=size, timeout=start, store=PrefixStore("start", notes))
         seen = first.gather(rank, of="start-up")
         ones = torch.ones(1, device=device)
         try:
@@ -203,7 +216,7 @@ def joined(*, timeout_s: float) -> Iterator[Ranks]:
             ) from error
         if seen != list(range(size)) or float(ones) != size:
             raise RunError(f"rank {rank}: the sum of {size} ones over all ranks is {float(ones):g}, the ranks {seen}")
-        yield TorchRanks(rank=rank, size=size, group=_group(timedelta(seconds=timeout_s)), store=notes)
+        yield TorchRanks(rank=rank, size=size, timeout=timedelta(seconds=timeout_s), store=notes)
     finally:
         dist.destroy_process_group()
 

@@ -15,7 +15,7 @@ from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.credit import learning_rollouts, with_credit
 from easyvideor1.config import RunConfig
 from easyvideor1.data.prepare import Preparer
-from easyvideor1.errors import DataError, UsageError
+from easyvideor1.errors import DataError
 from easyvideor1.model.weights import checkpoint_tensors, full_tensors
 from easyvideor1.records.choice import greedy_accuracies
 from easyvideor1.records.folder import RunFolder
@@ -102,11 +102,6 @@ class Trainer:
         self._ranks = policy.ranks
         self._synced = -1
         """Version of the weights that the engine has."""
-        if config.train.async_level and self._ranks.size > 1:
-            raise UsageError(
-                f"train.async_level={config.train.async_level} works in a run of one process, this one has "
-                f"{self._ranks.size} ranks; set it to 0"
-            )
         self._folder = RunFolder(config.out)
         states = config.optimizer.states if config.train.checkpoint_optimizer else None
         self._saver = Saver(
@@ -127,6 +122,7 @@ class Trainer:
         self._watch = Stopwatch()
         overlaps = config.train.async_level > 0
         sampling_watch = Stopwatch() if overlaps else self._watch
+        sampling_ranks = self._ranks.twin() if overlaps else self._ranks
         self._collector = Collector(
             config,
             samples=samples,
@@ -137,7 +133,7 @@ class Trainer:
             offline=offline,
             watch=sampling_watch,
             note_bad=self._note_bad,
-            share=policy.share,
+            share=replace(policy.share, ranks=sampling_ranks),
             tell=progress.inside,
             beat=beat,
         )
@@ -148,6 +144,7 @@ class Trainer:
             last_step=config.train.num_steps,
             watch=sampling_watch,
             before_scoring=before_scoring,
+            ranks=sampling_ranks,
         )
         if config.train.shared_prefix and self._pack_form != "shared":
             log.warning(

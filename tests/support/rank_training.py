@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -21,9 +21,10 @@ from transformers import AutoModelForImageTextToText
 from easyvideor1.algo.algorithms import named_algorithm
 from easyvideor1.algo.credit import normalizer
 from easyvideor1.cli import main
-from easyvideor1.config import AlgorithmConfig, OptimizerConfig, ParallelConfig
+from easyvideor1.config import AlgorithmConfig, ModelConfig, OptimizerConfig, ParallelConfig
 from easyvideor1.config_data import SourceConfig
 from easyvideor1.data.order import Stratum, order
+from easyvideor1.model.load import prepared
 from easyvideor1.model.weights import full_tensors
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.metrics import is_wall_clock
@@ -39,6 +40,7 @@ from easyvideor1.training.ranks import Ranks, joined
 from easyvideor1.types import Score
 from support.asking import answered, requests
 from support.made_trainer import ENCODER, Killed, MadePreparer, final_weights, low_tokens, made_config, made_trainer
+from support.rank_engines import Sampled, sampled
 from support.rank_loading import Loaded, load_all
 from support.tiny_models import Case, tiny_case, tiny_model
 
@@ -68,12 +70,18 @@ def made_policy(
     parallel: ParallelConfig | None = None,
     dtype: torch.dtype = torch.float32,
     heads: tuple[int, int] | None = None,
+    options: Mapping[str, Any] | None = None,
+    recomputes: bool = False,
 ) -> Policy:
     """
     Args:
         heads: query heads, and key-value heads; None: as tiny models have them.
+        options: of the algorithm, GRPO.
+        recomputes: with activation checkpointing.
     """
     model = tiny_model(family, heads=heads)
+    if recomputes:
+        prepared(model, ModelConfig(path="unused", gradient_checkpointing=True))
     if ranks.size == 1:
         model.to(dtype)
     shared_prefix.enable(model)
@@ -83,7 +91,7 @@ def made_policy(
         sharded.shard(forward, parallel, ranks=ranks, dtype=dtype)
     return Policy(
         forward,
-        algorithm=GRPO,
+        algorithm=named_algorithm(AlgorithmConfig(options=dict(options or {}))),
         optimizer=OptimizerConfig(learning_rate=0.0, max_grad_norm=float("inf")),
         total_steps=1,
         temperature=1.0,
@@ -179,19 +187,29 @@ RUNS: dict[str, tuple[str, ...]] = {
     "adapters": ("model.lora={rank: 2}", "algorithm.options={kl_coef: 0.1}"),
     "few groups, refilled": ("train.prompts_per_step=3", "algorithm.name=dapo"),
     "eight packs": ("train.prompts_per_step=8", "train.tokens_per_pack=60"),
+    "sampled ahead": ("train.async_level=1", "train.steps=4"),
+    "sampled ahead, ended by a signal": (
+        "train.async_level=1",
+        "train.prompts_per_step=3",
+        "algorithm.name=dapo",
+        "train.steps=4",
+    ),
     "bad samples skipped": ("data.on_bad_sample=skip",),
     "a bad sample": (),
     "a reward that fails": (),
+    "a reward that fails ahead": ("train.async_level=1", "train.steps=4", "train.prompts_per_step=2"),
 }
 """Name -> overrides of the configuration."""
 
 
 def run(name: str, out: Path, ranks: Ranks, *more: str) -> Ran:
     bad = ("2", "4") if name in ("bad samples skipped", "a bad sample") else ()
-    config = made_config(out, *RUNS[name], "train.steps=2", "train.checkpoint_every=0", *more)
-    trainer = made_trainer(
-        config, ranks=ranks, bad=bad, score=_failing if name == "a reward that fails" else low_tokens
-    )
+    config = made_config(out, "train.steps=2", "train.checkpoint_every=0", *RUNS[name], *more)
+    score = _failing if name.startswith("a reward that fails") else low_tokens
+    trainer = made_trainer(config, ranks=ranks, bad=bad, score=score)
+    if name.endswith("ended by a signal"):  # to one rank, while the third step is sampled
+        is_last = ranks.rank == ranks.size - 1
+        trainer._is_asked_to_end = lambda: is_last and trainer._state.step == 2
     error = ""
     try:
         trainer.run()
@@ -336,6 +354,7 @@ class Cases:
     runs: dict[str, Ran]
     steps: dict[str, Stepped]
     loaded: dict[str, Loaded]
+    sampled: Sampled
     going_on: dict[str, dict[str, torch.Tensor]]
     """Weights in the end of a run that is never killed ("steady"), and of one that is killed and goes on ("killed")."""
 
@@ -358,6 +377,7 @@ def all_cases(folder: Path, models: Path, ranks: Ranks | None = None) -> Cases:
         runs={name: run(name, folder / str(number), ranks) for number, name in enumerate(RUNS)},
         steps=steps_of_pairs(folder / "pairs", ranks),
         loaded=load_all(models, ranks),
+        sampled=sampled(folder, ranks),
         going_on=going_on(folder, ranks),
     )
 

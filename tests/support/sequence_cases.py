@@ -26,7 +26,10 @@ UPDATES: Names = {
     "a prompt for each response": {"shared": False},
 }
 """How four groups, one of each kind, are packed."""
-MODELS: Names = {"qwen2_5_vl": {"family": "qwen2_5_vl"}, "three key heads": {"heads": (6, 3)}}
+MODELS: Names = {
+    "qwen2_5_vl, layers computed again": {"family": "qwen2_5_vl", "recomputes": True},
+    "three key heads": {"heads": (6, 3)},
+}
 """What differs from the usual model."""
 RUNS = ("KL in the reward", "frozen tower")
 MORE_MODELS: Names = {
@@ -34,6 +37,7 @@ MORE_MODELS: Names = {
     "qwen3_vl_moe": {"family": "qwen3_vl_moe"},
     "one key head": {"heads": (4, 1)},
     "whole on every rank": {"shard": "none"},
+    "a ratio of sequences": {"options": {"ratio": "sequence", "average": "sequence", "entropy_coef": 0.1}},
 }
 MORE_RUNS = ("several updates and a reference", "adapters", "few groups, refilled")
 """Those that take longer."""

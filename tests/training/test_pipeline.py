@@ -15,8 +15,6 @@ from easyvideor1.report.read import comparable, read_metrics
 from easyvideor1.rollout.engine import Request
 from easyvideor1.rollout.fake import FakeEngine
 from easyvideor1.training import shelf
-from easyvideor1.training.ranks import Ranks
-from easyvideor1.training.trainer import Trainer
 from easyvideor1.types import Rollout, Sample, Score, ScoredResponse
 
 ASYNC = "train.async_level=1"
@@ -178,16 +176,6 @@ def test_what_cannot_overlap_is_refused_by_name(tmp_path: Path) -> None:
         fitting_algorithm(made_config(tmp_path, ASYNC, "algorithm.name=sft", "offline.enable=true"))
     with pytest.raises(UsageError, match=r"async_level=1 with algorithm.options.sampler_cap=null"):
         fitting_algorithm(made_config(tmp_path, ASYNC, "algorithm.options={sampler_cap: null}"))
-
-    class Two(Ranks):
-        size = 2
-
-    usual = made_trainer(made_config(tmp_path))
-    usual._policy.ranks = Two()
-    parts: dict[str, Any] = {"samples": (), "prepare": None, "score": low_tokens, "evaluate": None}
-    parts |= {"engine": Watched(), "policy": usual._policy, "algorithm": usual._algorithm, "progress": usual._progress}
-    with pytest.raises(UsageError, match=r"async_level=1 works in a run of one process, this one has 2 ranks"):
-        Trainer(made_config(tmp_path, ASYNC), **parts)
 
 
 def test_the_cap_of_the_weights_is_the_recipes_or_two(tmp_path: Path) -> None:

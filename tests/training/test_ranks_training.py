@@ -113,10 +113,19 @@ def test_what_goes_wrong_on_one_rank_ends_the_run_on_both(cases: Both) -> None:
     expected, (first, second) = cases[0].runs, [found.runs for found in cases[1]]
     assert expected["a bad sample"].error == "MediaError: 2.mp4: cannot be decoded"
     assert first["a bad sample"].error == second["a bad sample"].error == expected["a bad sample"].error
-    assert expected["a reward that fails"].error == "ZeroDivisionError: division by zero"
-    errors = {first["a reward that fails"].error, second["a reward that fails"].error}
-    assert "ZeroDivisionError: division by zero" in errors
-    assert any(error.startswith("RunError: rank ") and "division by zero" in error for error in errors)
+    for name in ("a reward that fails", "a reward that fails ahead"):
+        assert expected[name].error == "ZeroDivisionError: division by zero"
+        errors = {first[name].error, second[name].error}
+        assert "ZeroDivisionError: division by zero" in errors
+        assert any(error.startswith("RunError: rank ") and "division by zero" in error for error in errors)
+
+
+def test_a_step_sampled_ahead_fails_or_is_given_up_after_the_one_that_trains(cases: Both) -> None:
+    for found in (cases[0].runs, cases[1][0].runs):
+        steps = {name: [item for item in found[name].metrics if "loss/total" in item] for name in found}
+        assert [item["rollout/staleness"] for item in steps["sampled ahead"]] == [0, 1, 1, 1]
+        for name in ("sampled ahead, ended by a signal", "a reward that fails ahead"):
+            assert [item["step"] for item in steps[name]] == [1, 2]
 
 
 def test_what_two_ranks_export_gives_their_greedy_answers(cases: Both) -> None:

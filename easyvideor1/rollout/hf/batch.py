@@ -120,8 +120,8 @@ class Batch:
         return self.tokens[: len(self), self.column]
 
     def positions(self) -> torch.Tensor:
-        """int64 [3, B, 1] of the newest tokens."""
-        return (self._shift[: len(self)] + self.step).expand(3, -1)[..., None]
+        """int64 [B] of the newest tokens, equal on all three axes."""
+        return self._shift[: len(self)] + self.step
 
     def uniforms(self, slots: slice) -> torch.Tensor:
         """float64 [B] for the tokens of this step."""

@@ -25,6 +25,7 @@ from easyvideor1.rollout.engine import Request
 from easyvideor1.rollout.hf.attention import Ends, Prompts, switched_on
 from easyvideor1.rollout.hf.batch import Batch, Slot, Wanted
 from easyvideor1.rollout.hf.beginning import Beginning, beginning_of
+from easyvideor1.rollout.hf.decoding import Decoding
 from easyvideor1.rollout.hf.sampler import Sampler, ways
 from easyvideor1.rollout.hf.stacks import ReadPrompt
 from easyvideor1.rollout.hf.states import States, linear_cache, linear_states
@@ -78,6 +79,8 @@ class HFEngine:
         self._sampler = Sampler(encoder.banned_ids, device=model.device)
         self._end_ids = torch.tensor(encoder.end_ids, device=model.device)
         self._head_weight: torch.Tensor | None = None
+        self._decoding: Decoding | None = None
+        """While awake; None too where layers keep a state along the sequence."""
         self._version = 0
         self._is_awake = False
         self._beginning: Beginning | None = None
@@ -109,12 +112,14 @@ class HFEngine:
         head = self._model.lm_head
         # Rounded to bfloat16, a log-prob over a vocabulary of 150,000 tokens would be off by 0.01 nats on average.
         self._head_weight = None if head.weight.dtype == torch.float32 else head.weight.detach().float()
+        if self._shares_prefix:
+            self._decoding = Decoding(language_model(self._model))
         self._is_awake = True
         try:
             with switched_on(self._model):
                 yield
         finally:
-            self._is_awake, self._head_weight, self._beginning = False, None, None
+            self._is_awake, self._head_weight, self._beginning, self._decoding = False, None, None, None
             self._model.train(was_training)
 
     def generate(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, tuple[Rollout, ...]]]:
@@ -286,13 +291,16 @@ class HFEngine:
     def _advance(self, batch: Batch) -> None:
         """One more token for every response."""
         batch.begin_step()
-        hidden = language_model(self._model)(
-            input_ids=batch.newest_tokens()[:, None],
-            position_ids=batch.positions(),
-            use_cache=False,
-            attend=batch.attend,
-            **{self._cache_name: linear_cache(self._kinds, batch.states)},
-        ).last_hidden_state[:, 0]
+        if self._decoding is not None:
+            hidden = self._decoding(batch.newest_tokens(), batch.positions(), batch.attend)
+        else:
+            hidden = language_model(self._model)(
+                input_ids=batch.newest_tokens()[:, None],
+                position_ids=batch.positions()[:, None].expand(3, -1, -1),
+                use_cache=False,
+                attend=batch.attend,
+                **{self._cache_name: linear_cache(self._kinds, batch.states)},
+            ).last_hidden_state[:, 0]
         everything = slice(0, len(batch))
         batch.step += 1
         sampled = self._sampler.sample(self._logits(hidden), how=batch.ways, uniforms=batch.uniforms(everything))

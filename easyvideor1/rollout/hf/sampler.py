@@ -71,7 +71,7 @@ class Sampler:
             raise RunError("the model's logits are not finite, so no token can be sampled; its weights are broken")
         banned = logits.index_select(-1, self._banned)
         logits.index_fill_(-1, self._banned, -torch.inf)
-        largest, likeliest = logits.max(-1)
+        largest = logits.amax(-1)
         if self._banned.numel():
             self.banned_hits += int((banned.amax(-1) > largest).sum())
         shares = (logits - largest[:, None]).exp_()
@@ -80,7 +80,7 @@ class Sampler:
         cumulative = shares.cumsum(-1, dtype=torch.float64)
         tokens = torch.searchsorted(cumulative, uniforms[:, None] * cumulative[:, -1:], right=True).squeeze(-1)
         if not how.is_plain:
-            tokens = torch.where(how.is_greedy, likeliest, tokens)
+            tokens = torch.where(how.is_greedy, logits.argmax(-1), tokens)
         return tokens, logits.gather(-1, tokens[:, None]).squeeze(-1) - log_total
 
 

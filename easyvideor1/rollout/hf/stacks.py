@@ -51,8 +51,9 @@ class Stack:
     values: dict[int, torch.Tensor] = field(default_factory=dict)
     mask: torch.Tensor | None = None
     """[G, P], 0 or -inf; None: all are equally long."""
-    members: torch.Tensor | None = None
-    """int64 [G, M]: the slot of each response of each prompt; where there are fewer than M, any slot."""
+    members: torch.Tensor | slice | None = None
+    """int64 [G * M]: the slot of each response of each prompt; where there are fewer than M, any slot. A slice where
+    they follow each other."""
 
 
 class Stacks:
@@ -63,6 +64,8 @@ class Stacks:
         self._device, self._dtype = device, dtype
         self._seats = torch.zeros(0, dtype=torch.int64, device=device)
         """int64 [B]: where each slot stands among all members of all stacks; a slot that looks at none, behind them."""
+        self._is_seated_in_order = False
+        """Whether each slot stands where it stands in the batch, and nothing beside them."""
         self.is_looked_at = False
         """Whether any slot looks at any of them."""
         self._is_missed = False
@@ -103,11 +106,12 @@ class Stacks:
             local = (prompt_of_slot[here] - first_prompt) * width + seat_at_prompt[here]
             members = np.zeros(len(stack.reads) * width, np.int64)
             members[local] = np.flatnonzero(here)
-            stack.members = torch.from_numpy(members.reshape(-1, width)).to(self._device) if width else None
+            stack.members = self._places(members) if width else None
             seats[here] = first_seat + local
             first_prompt, first_seat = end, first_seat + len(members)
         seats[prompt_of_slot < 0] = first_seat
         self._seats = torch.from_numpy(seats).to(self._device)
+        self._is_seated_in_order = first_seat == len(seats) and bool((seats == np.arange(first_seat)).all())
 
     def attend(self, layer: int, folded: torch.Tensor, scaling: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Attention of slots to the prompts they look at, with its total (see `attention_with_total`).
@@ -122,7 +126,7 @@ class Stacks:
         for stack in self.stacks:
             if stack.members is None:
                 continue
-            query = folded[stack.members]  # [G, M, K, R, D]
+            query = folded[stack.members].unflatten(0, (len(stack.reads), -1))  # [G, M, K, R, D]
             together = query.transpose(1, 2).flatten(2, 3)
             out, total = attention_with_total(
                 together, stack.keys[layer], stack.values[layer], stack.mask, scaling=scaling
@@ -134,7 +138,14 @@ class Stacks:
             outs.append(torch.zeros_like(outs[0][:1]))
             totals.append(torch.full_like(totals[0][:1], -torch.inf))
         out, total = (parts[0] if len(parts) == 1 else torch.cat(parts) for parts in (outs, totals))
-        return out[self._seats], total[self._seats]
+        return (out, total) if self._is_seated_in_order else (out[self._seats], total[self._seats])
+
+    def _places(self, members: np.ndarray) -> torch.Tensor | slice:
+        """Slots to take from the batch."""
+        first, end = int(members[0]), int(members[0]) + len(members)
+        if (members == np.arange(first, end)).all():
+            return slice(first, end)
+        return torch.from_numpy(members).to(self._device)
 
     def _filled(self, stack: Stack) -> Stack:
         """With the keys and values of its prompts, whose own become views of these."""

@@ -11,7 +11,7 @@ from easyvideor1.config import RunConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.rollout.engine import Request
 from easyvideor1.rollout.vllm.contract import kind_for
-from easyvideor1.rollout.vllm.core import VLLMCore
+from easyvideor1.rollout.vllm.core import Among, VLLMCore, check_one_gpu
 from easyvideor1.rollout.vllm.pump import Core, Pump, Queue, request_tokens
 from easyvideor1.types import Rollout
 
@@ -84,15 +84,19 @@ class VLLMEngine:
             self._is_awake = False
 
 
-def open_core(config: RunConfig, encoder: Encoder, *, folder: Path, sleeps: bool) -> tuple[VLLMCore, Pump]:
+def open_core(
+    config: RunConfig, encoder: Encoder, *, folder: Path, sleeps: bool, among_ranks: Among | None = None
+) -> tuple[VLLMCore, Pump]:
     """vLLM's engine for a recipe, with the pump over it.
 
     Args:
         folder: the model, in Transformers' format.
+        among_ranks: see VLLMCore.
 
     Raises:
         UsageError: vLLM is missing, untested in this version, or refuses the recipe.
     """
+    check_one_gpu(config.rollout.vllm.engine_args)
     rollout, kind = config.rollout, kind_for(config.rollout.temperature)
     core = VLLMCore(
         folder,
@@ -103,6 +107,7 @@ def open_core(config: RunConfig, encoder: Encoder, *, folder: Path, sleeps: bool
         seed=config.seed,
         sleeps=sleeps,
         engine_args=rollout.vllm.engine_args,
+        among_ranks=among_ranks,
     )
     pump = Pump(
         core,
@@ -116,6 +121,9 @@ def open_core(config: RunConfig, encoder: Encoder, *, folder: Path, sleeps: bool
     return core, pump
 
 
-def colocated_engine(config: RunConfig, encoder: Encoder, *, folder: Path) -> VLLMEngine:
-    core, pump = open_core(config, encoder, folder=folder, sleeps=True)
+def colocated_engine(
+    config: RunConfig, encoder: Encoder, *, folder: Path, among_ranks: Among | None = None
+) -> VLLMEngine:
+    """An engine for a recipe; of several ranks each has one, and all make theirs at once."""
+    core, pump = open_core(config, encoder, folder=folder, sleeps=True, among_ranks=among_ranks)
     return VLLMEngine(core, pump, tokens_per_batch=config.rollout.tokens_per_batch)

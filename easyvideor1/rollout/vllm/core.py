@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import logging
+import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +36,34 @@ CPU_KV_BYTES = 1 << 30
 MIN_BATCHED_TOKENS = 8192
 OWN_ARGUMENTS = (
     "model", "dtype", "max_model_len", "logprobs_mode", "generation_config", "mm_processor_cache_gb", "seed",
-    "enable_sleep_mode", "hf_overrides", "mm_device_do_normalize",
+    "enable_sleep_mode", "hf_overrides", "mm_device_do_normalize", "distributed_executor_backend",
 )  # fmt: skip
 """Of vLLM's engine, which `rollout.vllm.engine_args` must leave alone."""
+SPLIT_ARGUMENTS = (
+    "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "prefill_context_parallel_size",
+    "decode_context_parallel_size",
+)  # fmt: skip
+"""Those that spread an engine over several GPUs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Among:
+    """The place of a process among those that train together, each with a whole engine that it steps alone."""
+
+    rank: int
+    timeout_s: float
+    """How long a rank waits for the others, which vLLM does while engines are made."""
+
+    def arguments(self, seed: int) -> dict[str, Any]:
+        """Of vLLM's EngineArgs: it takes the processes, their groups and each one's GPU as it finds them. What is
+        sampled without a seed of its own must differ between ranks."""
+        timeout_s = math.ceil(self.timeout_s)
+        return {
+            "distributed_executor_backend": "external_launcher",
+            "distributed_timeout_seconds": timeout_s,
+            "cpu_distributed_timeout_seconds": timeout_s,
+            "seed": (seed + self.rank) % 2**32,
+        }
 
 
 class VLLMCore:
@@ -53,6 +80,7 @@ class VLLMCore:
         seed: int,
         sleeps: bool,
         engine_args: Mapping[str, Any],
+        among_ranks: Among | None = None,
     ) -> None:
         """
         Args:
@@ -61,6 +89,8 @@ class VLLMCore:
             max_model_tokens: longest prompt with its longest response.
             sleeps: whether it gives its memory back between steps; only on a GPU.
             engine_args: further arguments of vLLM's EngineArgs.
+            among_ranks: where several processes train together, all of which make an engine at once; None: this one
+                trains alone, or not at all.
 
         Raises:
             UsageError: vLLM has an untested version, or refuses the arguments.
@@ -97,8 +127,13 @@ class VLLMCore:
                 # Seeds of requests and chunked prompts together end in an error of vLLM on a CPU.
                 "enable_chunked_prefill": False,
             }
+        if among_ranks is not None:
+            arguments |= among_ranks.arguments(seed)
         arguments |= engine_args
         self._engine = _engine(arguments, is_cpu=is_cpu)
+        if among_ranks is not None:
+            # When vLLM is done it ends all of torch.distributed, which the ranks still need and end themselves.
+            self._engine.engine_core._finalizer.detach()
         self.takes_seeds = not (is_cpu and self._engine.vllm_config.scheduler_config.enable_chunked_prefill)
         vision = self._engine.model_config.hf_config.vision_config
         self._positions_per_s: float = getattr(vision, "tokens_per_second", POSITIONS_PER_S)
@@ -234,6 +269,15 @@ def check_engine_args(engine_args: Mapping[str, Any]) -> None:
     if taken := sorted(set(engine_args) & set(OWN_ARGUMENTS)):
         raise UsageError(
             f"rollout.vllm.engine_args sets {', '.join(taken)}, which the rest of the recipe decides; leave it out"
+        )
+
+
+def check_one_gpu(engine_args: Mapping[str, Any]) -> None:
+    """Raises UsageError for arguments that spread an engine over several GPUs, where it is to take over weights."""
+    if split := sorted(name for name in SPLIT_ARGUMENTS if engine_args.get(name, 1) != 1):
+        raise UsageError(
+            f"rollout.vllm.engine_args sets {', '.join(split)}: an engine in training has one GPU. More GPUs are more "
+            "ranks with rollout.engine=vllm, or more servers with vllm_server; leave it out"
         )
 
 

@@ -18,13 +18,15 @@ from easyvideor1.rollout.vllm.servers import POLL_S, Server
 
 START_S = 900.0
 END_S = 10.0
+OF_RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
+"""What a launcher such as torchrun tells the ranks of a run."""
 
 
 @contextmanager
 def started_servers(count: int, *, recipe: Path, model: Path, logs: Path) -> Iterator[list[str]]:
     """Addresses of servers that answer; their processes end with the block.
 
-    On a machine with several GPUs the n-th server gets the n-th one after the first, which the run has.
+    On a machine with several GPUs the n-th server gets the n-th one after those that the ranks of the run have.
 
     Args:
         recipe: of the run, as a file.
@@ -52,7 +54,7 @@ def _process(number: int, port: int, *, recipe: Path, model: Path, log: Path) ->
     command = [sys.executable, "-m", "easyvideor1.rollout.vllm.server", str(recipe)]
     command += ["--model", str(model), "--port", str(port)]
     with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=os.environ | _own_gpu(number))
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=_environment(number))
     try:
         yield process
     finally:
@@ -74,12 +76,15 @@ def _wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
         time.sleep(POLL_S)
 
 
-def _own_gpu(number: int) -> dict[str, str]:
-    if not torch.cuda.is_available():
-        return {}
-    given = os.environ.get("CUDA_VISIBLE_DEVICES")
-    gpus = given.split(",") if given else [str(index) for index in range(torch.cuda.device_count())]
-    return {"CUDA_VISIBLE_DEVICES": gpus[min(number + 1, len(gpus) - 1)]}
+def _environment(number: int) -> dict[str, str]:
+    """That of this process, with a GPU of the server's own; it is none of the ranks that a launcher started."""
+    own = {name: value for name, value in os.environ.items() if name not in OF_RANKS}
+    if torch.cuda.is_available():
+        given = os.environ.get("CUDA_VISIBLE_DEVICES")
+        gpus = given.split(",") if given else [str(index) for index in range(torch.cuda.device_count())]
+        num_ranks = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        own["CUDA_VISIBLE_DEVICES"] = gpus[min(number + num_ranks, len(gpus) - 1)]
+    return own
 
 
 def _free_port() -> int:

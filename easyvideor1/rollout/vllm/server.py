@@ -1,8 +1,9 @@
 """A server of rollouts: vLLM behind three addresses of HTTP. `python -m easyvideor1.rollout.vllm.server RECIPE ..`
 
 POST /generate takes a request (`wire.request_bytes`) and answers with its rollouts when all are there: 409 where the
-server has other weights, 422 where it reads the prompt differently. POST /weights {"path", "version"} takes over the
-safetensors files of a folder that the server sees. GET /health says which weights it has.
+server has other weights, 422 where it reads the prompt differently. POST /weights {"path", "version", "id"} takes over
+the safetensors files of a folder that the server sees, unless it has those of that id: several clients may hand over
+the same ones, and what a server is about must not be lost to that. GET /health says which weights it has.
 It trusts whoever reaches it: let only the machines of the run do so.
 """
 
@@ -48,6 +49,7 @@ class _Job:
     """None: take over weights."""
     version: int
     path: str = ""
+    weights_id: str = ""
     result: Future[bytes] = field(default_factory=Future)
 
 
@@ -80,6 +82,7 @@ class RolloutServer:
         self._waiting: list[_Job] = []
         self._under_way: dict[int, _Job] = {}
         self._num_taken = 0
+        self._weights_id = ""
         self._stop = threading.Event()
         self._http = _Http(address, _handler(self))
 
@@ -118,7 +121,8 @@ class RolloutServer:
 
     def load(self, body: bytes) -> bytes:
         wanted = json.loads(body)
-        return self._wait(_Job(None, int(wanted["version"]), path=str(wanted["path"])))
+        version, path, weights_id = int(wanted["version"]), str(wanted["path"]), str(wanted["id"])
+        return self._wait(_Job(None, version, path=path, weights_id=weights_id))
 
     def _wait(self, job: _Job) -> bytes:
         self._inbox.put(job)
@@ -157,15 +161,21 @@ class RolloutServer:
                 self._num_taken += 1
         except (DataError, StaleError) as error:
             job.result.set_exception(error)
+        except Exception as error:
+            job.result.set_exception(RunError(f"the server failed: {error}"))
+            raise
 
     def _take_over(self, job: _Job) -> None:
         """Load weights; what is under way was asked by somebody who has given it up."""
+        if job.weights_id == self._weights_id and job.version == self._pump.version:
+            job.result.set_result(self.health())
+            return
         self._pump.drop_all()
         for late in self._under_way.values():
             late.result.set_exception(StaleError(f"given up for version {job.version} of the weights"))
         self._under_way.clear()
         self._core.load_folder(job.path)
-        self._pump.version = job.version
+        self._pump.version, self._weights_id = job.version, job.weights_id
         job.result.set_result(self.health())
 
 

@@ -8,6 +8,7 @@ import json
 import logging
 import shutil
 import threading
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -66,7 +67,11 @@ class Server:
 
 
 class ServersEngine:
-    """See rollout.engine.Engine. A server that dies costs the requests it had: they are asked again at the others."""
+    """See rollout.engine.Engine. A server that dies costs the requests it had: they are asked again at the others.
+
+    Several ranks may share the servers, each through an engine of its own: all send requests to all servers, and one
+    of them hands over the weights.
+    """
 
     def __init__(
         self,
@@ -76,6 +81,10 @@ class ServersEngine:
         tokens_per_batch: int,
         deadline_s: float,
         retries: int,
+        dtype: torch.dtype | None = None,
+        rank: int = 0,
+        num_ranks: int = 1,
+        run: str = "",
     ) -> None:
         """
         Args:
@@ -83,14 +92,21 @@ class ServersEngine:
             tokens_per_batch: see `pump.request_tokens`; of each server.
             deadline_s: of a request, at one server.
             retries: how often a request is asked again after a failure; then its responses are given up.
+            dtype: what the model computes in, and weights are written in; None: as they are.
+            rank: number of this one among the engines that share the servers. The first hands over the weights.
+            num_ranks: engines that share them.
+            run: name of the run, the same for all that share the servers and another one for every other run: a server
+                that has the weights of a version from it does not take them again.
 
         Raises:
             RunError: no server answers.
         """
-        self._servers = [Server(address) for address in addresses]
-        self._weights_dir = weights_dir
+        first = rank % len(addresses)  # of servers with equally much to do a rank asks its own
+        self._servers = [Server(address) for address in (*addresses[first:], *addresses[:first])]
+        self._weights_dir, self._dtype = weights_dir, dtype
         self._tokens_per_batch = tokens_per_batch
         self._deadline_s, self._retries = deadline_s, retries
+        self._is_first, self._num_ranks, self._run = rank == 0, num_ranks, run or uuid.uuid4().hex
         self._lock = threading.Lock()
         self._version = 0
         self._folder: Path | None = None
@@ -132,11 +148,18 @@ class ServersEngine:
         """See Engine.load_weights: written to a folder, from which all servers take them over at once. Servers that
         were given up are asked too, and are back when they answer.
 
+        Of several ranks the first does so. The others note the version, and none may ask before the first is done.
+
         Raises:
             RunError: no server takes them over.
         """
         before = self._folder
-        self._folder, self._version = write_weights(tensors, self._weights_dir / f"version-{version}"), version
+        self._folder, self._version = self._weights_dir / f"version-{version}", version
+        if not self._is_first:
+            for server in self._servers:
+                server.is_alive = server.is_well()
+            return
+        write_weights(_rounded(tensors, self._dtype), self._folder)
         with ThreadPoolExecutor(max_workers=len(self._servers)) as threads:
             list(threads.map(self._hand_over, self._servers))
         self._check_any_alive()
@@ -175,7 +198,8 @@ class ServersEngine:
         return (nothing,) * request.sampling.n
 
     def _posted(self, server: Server, body: bytes) -> tuple[int, bytes]:
-        timeout_s = self._deadline_s + GRACE_S
+        # What a server has no room for waits there; each of those who share it has its room at most.
+        timeout_s = self._deadline_s * self._num_ranks + GRACE_S
         status, answer = server.post("/generate", body, timeout_s=timeout_s)
         if status == STALE and self._folder is not None:  # it was started again, with the weights of the beginning
             self._hand_over(server)
@@ -202,7 +226,8 @@ class ServersEngine:
         log.warning("sample %s: %s failed%s (%s); %s", request.example.sample.id, server.address, state, told, goes_on)
 
     def _hand_over(self, server: Server) -> None:
-        wanted = json.dumps({"path": str(self._folder), "version": self._version}).encode()
+        weights = {"path": str(self._folder), "version": self._version, "id": f"{self._run} {self._version}"}
+        wanted = json.dumps(weights).encode()
         try:
             status, answer = server.post("/weights", wanted, timeout_s=LOAD_S)
         except TROUBLE as error:
@@ -217,3 +242,11 @@ class ServersEngine:
                 f"no vLLM server is left of {', '.join(server.address for server in self._servers)}; start them again "
                 "and then the run, which goes on from its last checkpoint"
             )
+
+
+def _rounded(
+    tensors: Iterable[tuple[str, torch.Tensor]], dtype: torch.dtype | None
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors in the type that the model computes in; those of a sharded model are float32."""
+    for name, tensor in tensors:
+        yield name, tensor if dtype is None or not tensor.is_floating_point() else tensor.to(dtype)
