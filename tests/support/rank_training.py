@@ -72,16 +72,17 @@ def made_policy(
     heads: tuple[int, int] | None = None,
     options: Mapping[str, Any] | None = None,
     recomputes: bool = False,
+    frozen: bool = False,
 ) -> Policy:
     """
     Args:
         heads: query heads, and key-value heads; None: as tiny models have them.
         options: of the algorithm, GRPO.
         recomputes: with activation checkpointing.
+        frozen: the vision tower does not train.
     """
     model = tiny_model(family, heads=heads)
-    if recomputes:
-        prepared(model, ModelConfig(path="unused", gradient_checkpointing=True))
+    prepared(model, ModelConfig(path="unused", gradient_checkpointing=recomputes, freeze_vision_tower=frozen))
     if ranks.size == 1:
         model.to(dtype)
     shared_prefix.enable(model)
