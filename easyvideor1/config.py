@@ -39,6 +39,8 @@ class ModelConfig:
 
     path: str
     """Folder with the model, its tokenizer and chat template, in Transformers' format."""
+    tokenizer: str | None = None
+    """Folder of a tokenizer with its chat template, in place of the model's own; its ids have to fit the model."""
     chat_template: str | None = None
     """File of a Jinja chat template that takes the place of the tokenizer's own; None: its own."""
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -445,6 +447,11 @@ class RunConfig:
                 "trainer sleeps while the policy learns; use vllm_server, or hf (a copy of the model), or async_level=0"
             )
         self._check_validation()
+        if self.model.tokenizer is not None and self.rollout.engine != "hf":
+            raise UsageError(
+                f"model.tokenizer with rollout.engine={self.rollout.engine}: vLLM reads the tokenizer of the "
+                "model's folder; copy that folder with the other tokenizer in it and name it in model.path, or use hf"
+            )
 
     def _check_validation(self) -> None:
         is_asked = self.train.validation_samples > 0

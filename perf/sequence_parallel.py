@@ -47,7 +47,7 @@ def measure(folder: Path, ranks: Ranks) -> None:
         return tensor
 
     def update() -> torch.Tensor:
-        logprobs, _ = forward(pack, {0: features}, temperature=1.0, with_entropy=True)
+        logprobs = forward(pack, {0: features}, temperature=1.0, with_entropy=True).logprobs
         (logprobs * pack.tokens.advantages).sum().backward()
         return logprobs.detach()
 

@@ -60,6 +60,7 @@ def test_epochs_are_whole_steps_over_the_samples(epochs: float, samples: int, st
         (["validation.top_k=5"], "train.validation_samples=0 asks for none"),
         (["validation.repetition_penalty=1.1"], "train.validation_samples=0 asks for none"),
         (["validation.repetition_penalty=1.1", "train.validation_samples=1"], "rollout.engine=hf has none"),
+        (["model.tokenizer=other", "rollout.engine=vllm"], "model.tokenizer with rollout.engine=vllm: vLLM reads"),
         (["validation.max_response_tokens=0"], "validation.max_response_tokens must be above 0"),
         (["data.problem_type_ratios={math: 0}"], "math must be a number > 0"),
         (["data.problem_type_ratios={math: 1}", "data.modality_ratios={video: 1}"], "keep one of the two"),

@@ -33,7 +33,7 @@ AdvantageKind = Literal[
 LossKind = Literal["clip", "cispo", "shaped", "cross_entropy"]
 RatioKind = Literal["token", "sequence", "sequence_token", "trajectory"]
 AverageKind = Literal["token", "sequence", "fixed"]
-KLKind = Literal["k1", "k2", "k3", "abs"]
+KLKind = Literal["k1", "k2", "k3", "abs", "full"]
 OfflineOldKind = Literal["current", "stored", "one"]
 
 NOT_OPTIONS = ("name", "paper")
@@ -99,7 +99,8 @@ class Algorithm:
     kl_coef: float = 0.0
     """Weight of the KL divergence from the reference model; 0: no reference model is needed."""
     kl_kind: KLKind = "k3"
-    """Estimator (see algo.kl). In the loss, the expected gradient of k1 is zero: use k2 or k3 there."""
+    """Estimator of a token's KL (see algo.kl), or full: the divergence itself, over all words, for two more passes
+    of the output layer. In the loss, the expected gradient of k1 is zero: use k2, k3 or full there."""
     kl_target: float | None = None
     """Adaptive KL (arXiv:1909.08593): kl_coef is where the coefficient starts, and it moves so that the KL of a token
     comes to this many nats. None: it stays."""

@@ -2,7 +2,7 @@
 
 Source: J. Schulman, "Approximating KL divergence" (2020); with r = reference / policy probability of the token:
 k1 = -log r (unbiased, can be negative), abs = |log r|, k2 = (log r)^2 / 2 (its gradient is unbiased),
-k3 = r - 1 - log r (unbiased and never negative).
+k3 = r - 1 - log r (unbiased and never negative). The divergence itself, over all words, is training.full_kl.
 """
 
 from __future__ import annotations
@@ -48,14 +48,6 @@ def token_kl(
     return bounded_expm1(log_r_N) - log_r_N
 
 
-def sequence_kl(
-    logprobs_N: torch.Tensor,
-    ref_logprobs_N: torch.Tensor,
-    *,
-    sequence_N: torch.Tensor,
-    num_sequences: int,
-    kind: Literal["k1", "k2", "k3", "abs"],
-) -> torch.Tensor:
-    """[S] sums of the token estimates of each sequence: what a KL in the reward subtracts."""
-    kl_N = token_kl(logprobs_N.detach(), ref_logprobs_N, kind=kind)
-    return kl_N.new_zeros(num_sequences).index_add(0, sequence_N, kl_N)
+def sequence_sums(kl_N: torch.Tensor, *, sequence_N: torch.Tensor, num_sequences: int) -> torch.Tensor:
+    """[S] sums over the tokens of each sequence: what a KL in the reward subtracts."""
+    return kl_N.new_zeros(num_sequences).index_add(0, sequence_N, kl_N.detach())

@@ -39,6 +39,8 @@ class Tokens:
     ref_logprobs: torch.Tensor | None = None
     sampler_logprobs: torch.Tensor | None = None
     """Log-probabilities under the rollout engine; NaN where unknown."""
+    full_kl: torch.Tensor | None = None
+    """Divergence from the reference over all words in nats, for kl_kind full; gradients flow through it."""
     entropy: torch.Tensor | None = None
     """Entropy of the current policy at each token in nats; with an entropy bonus, gradients flow through it."""
 
@@ -113,8 +115,11 @@ def policy_loss(tokens: Tokens, algorithm: Algorithm, *, normalizer: float) -> L
     metrics["loss/policy"] = policy_N
     loss_N = policy_N
     if algorithm.kl_coef and algorithm.kl_in == "loss":
-        ref_N = _present(tokens.ref_logprobs, "ref_logprobs", "kl_coef")
-        metrics["loss/kl_ref"] = token_kl(terms.logprobs, _masked(ref_N, trains_N), kind=algorithm.kl_kind)
+        if algorithm.kl_kind == "full":
+            metrics["loss/kl_ref"] = _masked(_present(tokens.full_kl, "full_kl", "kl_kind"), trains_N)
+        else:
+            ref_N = _masked(_present(tokens.ref_logprobs, "ref_logprobs", "kl_coef"), trains_N)
+            metrics["loss/kl_ref"] = token_kl(terms.logprobs, ref_N, kind=algorithm.kl_kind)
         loss_N = loss_N + algorithm.kl_coef * metrics["loss/kl_ref"]
     if tokens.entropy is not None:
         metrics["loss/entropy"] = _masked(tokens.entropy, trains_N)

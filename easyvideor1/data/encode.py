@@ -26,6 +26,13 @@ from easyvideor1.types import Clip, MediaKind, MediaPlan, Prompt, Sample, Vision
 from easyvideor1.video.sampling import vision_spec
 
 TOKEN_TYPE: dict[str, int] = {"image": IMAGE, "video": VIDEO}
+VISION_TOKENS = {
+    "image_token_id": "<|image_pad|>",
+    "video_token_id": "<|video_pad|>",
+    "vision_start_token_id": "<|vision_start|>",
+    "vision_end_token_id": "<|vision_end|>",
+}
+"""Key of config.json -> what tokenizers of the families call the token."""
 NONCHARACTERS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
 """Never part of text (Unicode reserves them for use inside a program)."""
 
@@ -57,7 +64,8 @@ class Encoder:
             system: system message of every prompt whose sample has none; None leaves it to the chat template.
 
         Raises:
-            UsageError: unknown family, or a tokenizer without the vision tokens or a chat template.
+            UsageError: unknown family, or a tokenizer without the vision tokens or a chat template, or with ids beyond
+                the model's vocabulary.
         """
         self._time = family(vision.family).video_time
         if not tokenizer.chat_template:
@@ -66,6 +74,12 @@ class Encoder:
             )
         self.tokenizer, self.vision, self._system = tokenizer, vision, system
         self.vocab_size = int(config.get("text_config", config)["vocab_size"])
+        largest = max(tokenizer.get_vocab().values())
+        if largest >= self.vocab_size:  # fewer are usual: models leave room
+            raise UsageError(
+                f"{tokenizer.name_or_path}: the tokenizer's largest id is {largest}, and the model has words for ids "
+                f"below {self.vocab_size}; take the tokenizer that the model was trained with"
+            )
         special = {str(token): id_ for id_, token in tokenizer.added_tokens_decoder.items() if token.special}
         self._special_ids = special
         self._special = re.compile("(" + "|".join(map(re.escape, sorted(special, key=len, reverse=True))) + ")")
@@ -88,12 +102,18 @@ class Encoder:
 
     @classmethod
     def from_pretrained(
-        cls, folder: str | Path, *, system: str | None = None, chat_template: str | Path | None = None
+        cls,
+        folder: str | Path,
+        *,
+        system: str | None = None,
+        tokenizer: str | Path | None = None,
+        chat_template: str | Path | None = None,
     ) -> Encoder:
         """Read config.json, the tokenizer and its chat template from a model folder; nothing is downloaded.
 
         Args:
             system: message of samples without one of their own; None: that of the chat template.
+            tokenizer: folder of one that takes the place of the model's own, with its chat template.
             chat_template: file of one that takes the place of the tokenizer's own.
 
         Raises:
@@ -101,23 +121,14 @@ class Encoder:
         """
         folder = Path(folder)
         config = _read_json(folder / "config.json")
-        if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.json")):
-            raise UsageError(f"{folder}: no tokenizer.json")  # Transformers would make up an empty tokenizer
         vision = vision_spec(config, _preprocessor(folder))
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        except Exception as error:  # its readers raise whatever an odd file leads to
-            raise UsageError(
-                f"{folder}: the tokenizer cannot be read: {type(error).__name__}: {error} (is the download complete?)"
-            ) from error
-        if not tokenizer.chat_template and (folder / "chat_template.json").exists():
-            tokenizer.chat_template = _read_json(folder / "chat_template.json")["chat_template"]
+        taken = _read_tokenizer(Path(folder if tokenizer is None else tokenizer))
         if chat_template is not None:
-            tokenizer.chat_template = _read_text(Path(chat_template))
+            taken.chat_template = _read_text(Path(chat_template))
         generation = folder / "generation_config.json"
         stop_ids = _read_json(generation).get("eos_token_id") if generation.exists() else None
         stop_ids = [] if stop_ids is None else [stop_ids] if isinstance(stop_ids, int) else stop_ids
-        return cls(tokenizer, config, vision, stop_ids=stop_ids, system=system)
+        return cls(taken, config, vision, stop_ids=stop_ids, system=system)
 
     def encode(
         self,
@@ -416,8 +427,27 @@ def _vision_token(config: Mapping[str, Any], name: str, special: Mapping[str, in
     """Text and id of a vision token that the model's configuration names."""
     for token, token_id in special.items():
         if token_id == config.get(name):
+            if token != VISION_TOKENS[name]:
+                raise UsageError(
+                    f"config.json: '{name}' is {token_id}, which the tokenizer calls '{token}' instead of "
+                    f"'{VISION_TOKENS[name]}'; take a tokenizer of the model's family"
+                )
             return token, token_id
     raise UsageError(f"config.json: '{name}' is {config.get(name)}, which is no special token of the tokenizer")
+
+
+def _read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+    if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.json")):
+        raise UsageError(f"{folder}: no tokenizer.json")  # Transformers would make up an empty tokenizer
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # its readers raise whatever an odd file leads to
+        raise UsageError(
+            f"{folder}: the tokenizer cannot be read: {type(error).__name__}: {error} (is the download complete?)"
+        ) from error
+    if not tokenizer.chat_template and (folder / "chat_template.json").exists():
+        tokenizer.chat_template = _read_json(folder / "chat_template.json")["chat_template"]
+    return tokenizer
 
 
 def _kinds(kinds: Any) -> str:

@@ -11,14 +11,15 @@ import transformers
 
 from easyvideor1.config import ModelConfig, Settings
 from easyvideor1.config_data import CacheConfig
-from easyvideor1.data.encode import Encoder, media_inputs
+from easyvideor1.data.encode import media_inputs
 from easyvideor1.errors import UsageError
 from easyvideor1.records.drafts import cannot_write
 from easyvideor1.rollout.engine import Request, Sampling
 from easyvideor1.rollout.hf import HFEngine
+from easyvideor1.runs.encoders import encoder_of
 from easyvideor1.runs.explaining import Look, seen_media
 from easyvideor1.runs.media import media_specs
-from easyvideor1.runs.starting_model import load_model, model_files
+from easyvideor1.runs.starting_model import load_model
 from easyvideor1.types import Example, Media, MediaKind, Sample, StopReason
 from easyvideor1.video.contact_sheet import contact_sheet
 
@@ -56,7 +57,7 @@ def ask(file: str, question: str, settings: Settings, *, out: Path | None = None
     assert settings.model is not None
     config: ModelConfig = settings.model
     transformers.logging.disable_progress_bar()
-    encoder = Encoder.from_pretrained(model_files(config.path))
+    encoder = encoder_of(config)
     kind: MediaKind = "image" if Path(file).suffix.lower() in IMAGES else "video"
     sample = Sample(id=file, problem_type="open-ended", problem=question, gold="", media=(Media(kind=kind, path=file),))
     cache = settings.cache or CacheConfig(dir=".", mode="realtime_only")

@@ -20,7 +20,6 @@ from easyvideor1.extras import need
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.runs.gold_doubts import doubtful_golds, doubtful_trajectories
 from easyvideor1.runs.media import media_specs, model_vision
-from easyvideor1.runs.starting_model import model_files
 from easyvideor1.runs.steps import length_check, length_limit, memory_of, row_check, shown_progress, try_judge
 
 DEADLINE_S = 300.0
@@ -134,11 +133,9 @@ def _lengths(settings: Settings) -> LengthCheck:
     if settings.model is None:
         return LengthCheck(limit=_limit(settings))
     need("torch", "transformers", for_what="counting the tokens of a model's prompts")
-    from easyvideor1.data.encode import Encoder  # imports the tokenizer's library
+    from easyvideor1.runs.encoders import encoder_of  # imports the tokenizer's library
     from easyvideor1.video.sampling import plan_media
 
     # Every medium was planned in another process before, so that none can hang this one.
-    encoder = Encoder.from_pretrained(
-        model_files(settings.model.path), system=data.system, chat_template=settings.model.chat_template
-    )
+    encoder = encoder_of(settings.model, system=data.system)
     return length_check(data, encoder, plan_media, limit=_limit(settings), count_all=True)

@@ -56,6 +56,13 @@ class EngineChoice:
 
         return self.processor or str(model_files(self.model.path))
 
+    @property
+    def tokenizer(self) -> Path | None:
+        """Folder of the tokenizer of a run that took one instead of its model's own."""
+        from easyvideor1.runs.starting_model import tokenizer_files
+
+        return None if self.processor else tokenizer_files(self.model)
+
     def check(self, protocol: Protocol) -> None:
         """Raises UsageError for a protocol that this engine cannot follow."""
         decoding = protocol.decoding

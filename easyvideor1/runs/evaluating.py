@@ -137,7 +137,7 @@ def _evaluate(
 ) -> dict[str, Any]:
     check_settings(settings.out, "run.json", decisive(settings))
     left = _left(plans, settings)
-    encoder = Encoder.from_pretrained(settings.engine.folder)
+    encoder = Encoder.from_pretrained(settings.engine.folder, tokenizer=settings.engine.tokenizer)
     looks = look_at_all(_distinct(left), encoder.vision, settings.cache, workers=settings.workers)
     told(preflight([(plan.benchmark, plan.found, plan.items) for plan in plans], looks, cache_dir=settings.cache.dir))
     groups = groups_of(left, length_s=looks.length_s)

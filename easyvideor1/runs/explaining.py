@@ -17,7 +17,6 @@ from easyvideor1.errors import DataError, UsageError
 from easyvideor1.extras import need
 from easyvideor1.jobs.pool import Pool, naming
 from easyvideor1.runs.media import media_specs, model_vision
-from easyvideor1.runs.starting_model import model_files
 from easyvideor1.types import Clip, FrameSpec, Media, MediaKind, MediaPlan, Sample, VisionSpec
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.contact_sheet import contact_sheet
@@ -105,11 +104,9 @@ def _prompt(sample: Sample, plans: list[MediaPlan], settings: Settings) -> dict[
     }
     if settings.model is not None:
         need("torch", "transformers", for_what="showing the prompt of a model")
-        from easyvideor1.data.encode import Encoder  # imports the tokenizer's library
+        from easyvideor1.runs.encoders import encoder_of  # imports the tokenizer's library
 
-        encoder = Encoder.from_pretrained(
-            model_files(settings.model.path), system=data.system, chat_template=settings.model.chat_template
-        )
+        encoder = encoder_of(settings.model, system=data.system)
         prompt = encoder.encode(sample, plans, found["text"])
         found |= {"prompt": prompt.text, "num_tokens": len(prompt), "input_ids": prompt.input_ids.tolist()}
     return found

@@ -13,11 +13,16 @@ from easyvideor1.errors import UsageError
 from easyvideor1.model import lora
 from easyvideor1.records.choice import Choice, choose
 from easyvideor1.records.drafts import drafted
-from easyvideor1.runs.starting_model import began_with, load_model, model_files, require_whole
+from easyvideor1.runs.starting_model import began_with, load_model, model_files, require_whole, tokenizer_files
 from easyvideor1.training import checkpoint
 
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "*.pt", "*.pth", "*.gguf")
 """Files of the base model that the trained one replaces."""
+TOKENIZER = (
+    "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "added_tokens.json",
+    "special_tokens_map.json", "chat_template.jinja", "chat_template.json",
+)  # fmt: skip
+"""Files of a tokenizer with its chat template."""
 
 
 def export(path: Path, out: Path, *, step: str = "") -> Choice:
@@ -42,6 +47,14 @@ def export(path: Path, out: Path, *, step: str = "") -> Choice:
     weights = checkpoint.weights_folder(choice.checkpoint)
     with drafted(out) as draft:
         shutil.copytree(base, draft, ignore=shutil.ignore_patterns(*WEIGHTS, ".*"), dirs_exist_ok=True)
+        if tokenizer := tokenizer_files(config):
+            for file in TOKENIZER:
+                (draft / file).unlink(missing_ok=True)
+                if (tokenizer / file).is_file():
+                    shutil.copyfile(tokenizer / file, draft / file)
+        if config.chat_template is not None:
+            (draft / "chat_template.json").unlink(missing_ok=True)
+            shutil.copyfile(config.chat_template, draft / "chat_template.jinja")
         if weights is not None:  # they are stored as they are exported
             for path in weights.iterdir():
                 shutil.copyfile(path, draft / path.name)

@@ -19,6 +19,7 @@ SAME = {
     "data.shuffle": "data.shuffle",
     "data.seed": "seed",
     "worker.actor.model.model_path": "model.path",
+    "worker.actor.model.tokenizer_path": "model.tokenizer",
     "worker.actor.model.enable_gradient_checkpointing": "model.gradient_checkpointing",
     "worker.actor.model.freeze_vision_tower": "model.freeze_vision_tower",
     "worker.actor.optim.lr": "optimizer.learning_rate",
@@ -78,7 +79,7 @@ algorithm.adv_estimator|grpo|algorithm.name|grpo, ema_grpo, rloo, remax, reinfor
 algorithm.gdpo_reward_keys|[accuracy, format]|reward.weights|the parts that have a weight
 algorithm.disable_kl|false|algorithm.options.kl_coef|true: 0
 algorithm.use_kl_loss|false|algorithm.options.kl_in|true: loss; false: reward
-algorithm.kl_penalty|kl|algorithm.options.kl_kind|kl: k1, abs: abs, mse: k2, low_var_kl: k3; not full
+algorithm.kl_penalty|kl|algorithm.options.kl_kind|kl: k1, abs: abs, mse: k2, low_var_kl: k3, full: full
 algorithm.kl_coef|0.001|algorithm.options.kl_coef|
 algorithm.kl_type|fixed|algorithm.options.kl_target|adaptive: give a target
 algorithm.kl_horizon|10000.0|algorithm.options.kl_horizon|
@@ -108,7 +109,7 @@ trainer.load_checkpoint_path|null|model.path|a run or one of its checkpoints can
 trainer.ray_timeline|null||no Ray in training; metrics.jsonl has the times of every stage
 trainer.find_last_checkpoint|true|out|the same command in the same folder goes on
 worker.actor.model.model_path|null|model.path|a local folder
-worker.actor.model.tokenizer_path|null||the tokenizer lies in the model's folder: copy its files there
+worker.actor.model.tokenizer_path|null|model.tokenizer|a folder; where vLLM samples, copy it into the model's folder
 worker.actor.model.enable_gradient_checkpointing|true|model.gradient_checkpointing|
 worker.actor.model.trust_remote_code|true||no code from a model's folder is ever run
 worker.actor.model.freeze_vision_tower|false|model.freeze_vision_tower|

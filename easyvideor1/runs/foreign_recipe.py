@@ -33,7 +33,7 @@ LOSSES: Mapping[str, Mapping[str, Any]] = {
     "gspo_token": {"loss": "clip", "ratio": "sequence_token"},
     "cispo": {"loss": "cispo", "ratio": "token"},
 }
-KL_KINDS = {"kl": "k1", "abs": "abs", "mse": "k2", "low_var_kl": "k3"}
+KL_KINDS = {"kl": "k1", "abs": "abs", "mse": "k2", "low_var_kl": "k3", "full": "full"}
 ENGINE_ARGS = (
     "gpu_memory_utilization",
     "enforce_eager",
@@ -203,7 +203,7 @@ def _algorithm(theirs: Mapping[str, Any], left_out: list[tuple[str, Any, str]]) 
 def _kl(theirs: Mapping[str, Any], left_out: list[tuple[str, Any, str]]) -> dict[str, Any]:
     kind = theirs["algorithm.kl_penalty"]
     if kind not in KL_KINDS:
-        left_out.append(("algorithm.kl_penalty", kind, "k3 takes its place: the whole distribution is not kept"))
+        left_out.append(("algorithm.kl_penalty", kind, "k3 takes its place"))
     found = {
         "kl_coef": theirs["algorithm.kl_coef"],
         "kl_kind": KL_KINDS.get(kind, "k3"),

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import torch
 import transformers
 
-from easyvideor1.config import ModelConfig, RunConfig
-from easyvideor1.config_data import DataConfig
+from easyvideor1.config import RunConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.data.prepare import Planner, Preparer
 from easyvideor1.rewards.pool import RewardPool
-from easyvideor1.runs.starting_model import model_files
+from easyvideor1.runs.encoders import encoder_of
 from easyvideor1.video.cache import FrameCache
 from easyvideor1.video.known_files import known_files
 from easyvideor1.video.pool import DecodePool
@@ -31,11 +30,6 @@ class Parts:
     """Plans a medium where a file cannot hang this process."""
 
 
-def encoder_of(model: ModelConfig, data: DataConfig) -> Encoder:
-    """What makes the prompts of a model, with the chat template and the system message of the configuration."""
-    return Encoder.from_pretrained(model_files(model.path), system=data.system, chat_template=model.chat_template)
-
-
 @contextmanager
 def opened(config: RunConfig) -> Iterator[Parts]:
     """The parts of a configuration; their processes end with the block."""
@@ -44,7 +38,7 @@ def opened(config: RunConfig) -> Iterator[Parts]:
         config.reward, thinking=config.data.thinking, max_response_tokens=config.rollout.max_response_tokens
     )
     with rewards, DecodePool(config.data.workers, config.cache.deadline_s, files=known_files(config.cache)) as decoder:
-        encoder = encoder_of(config.model, config.data)
+        encoder = encoder_of(config.model, system=config.data.system)
         prepare = Preparer(
             encoder,
             FrameCache.open(config.cache, decode=decoder.decode),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from easyvideor1.algo.fit import fitting_algorithm
@@ -13,7 +14,7 @@ from easyvideor1.errors import UsageError
 from easyvideor1.model.sizes import Sizes, config_file, model_without_weights, sizes_of
 from easyvideor1.runs.devices import DEVICES, Device
 from easyvideor1.runs.footprint import Footprint, checkpoint_bytes, footprint, usable_bytes
-from easyvideor1.runs.pace import ASSUMED, Pace, pace
+from easyvideor1.runs.pace import ASSUMED, Pace, num_validations, pace
 from easyvideor1.runs.planned_tokens import Tokens, planned_tokens
 from easyvideor1.runs.rank_limits import check_number_of_ranks
 from easyvideor1.training.costs import costs_of
@@ -53,9 +54,13 @@ class Plan:
 
     @property
     def update_tokens_per_step(self) -> int:
-        """Tokens that an update computes: every prompt once, and its responses."""
+        """Tokens that an update computes: in each pass every prompt once, and its responses."""
         of_group = self.tokens.prompt_mean + self.config.rollout.n * self.response_tokens
-        return round(self.config.train.prompts_per_step * of_group)
+        return round(self.config.train.prompts_per_step * of_group) * self.config.train.passes
+
+    @property
+    def validations(self) -> int:
+        return num_validations(self.config, steps=self.steps) if self.tokens.num_questions else 0
 
     @property
     def steps_per_epoch(self) -> float:
@@ -95,7 +100,8 @@ class Plan:
             "steps": self.steps,
             "steps_per_epoch": self.steps_per_epoch,
             "pace": {**self.pace.as_values(), "assumed": ASSUMED},
-            "run_hours": self.pace.step_s * self.steps / 3600,
+            "validations": self.validations,
+            "run_hours": (self.pace.step_s * self.steps + self.pace.validation_s * self.validations) / 3600,
             "largest_pack_tokens": self.largest_pack_tokens,
             "remedies": list(self.remedies),
         }
@@ -162,10 +168,10 @@ def _check_ranks(config: RunConfig, gpus: int) -> None:
 
 def _encoder(config: RunConfig) -> Encoder | None:
     """None: the model's folder holds no tokenizer."""
-    folder = config_file(config.model.path).parent
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.json")):
+    folder, tokenizer = config_file(config.model.path).parent, config.model.tokenizer
+    if not any((Path(tokenizer or folder) / name).is_file() for name in ("tokenizer.json", "vocab.json")):
         return None
-    return Encoder.from_pretrained(folder)
+    return Encoder.from_pretrained(folder, tokenizer=tokenizer, chat_template=config.model.chat_template)
 
 
 def _largest_pack(config: RunConfig, tokens: Tokens, *, fits: Callable[[RunConfig], bool]) -> int | None:

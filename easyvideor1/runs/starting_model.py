@@ -50,6 +50,15 @@ def model_files(path: str) -> Path:
     raise UsageError(f"model.path={path}: no such folder; give a folder in Transformers' format, or a run")
 
 
+def tokenizer_files(model: ModelConfig) -> Path | None:
+    """The folder of a tokenizer that takes the place of the model's own: the configured one, or that of the run whose
+    model it is; None: there is none."""
+    if model.tokenizer is not None:
+        return Path(model.tokenizer)
+    trained = trained_model(model.path)
+    return None if trained is None else tokenizer_files(began_with(trained))
+
+
 def trained_model(path: str) -> Choice | None:
     """The checkpoint that a path means; None where it is no run and no checkpoint."""
     folder = Path(path)

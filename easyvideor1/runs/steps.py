@@ -133,6 +133,8 @@ def memory_of(
         "model": model is not None,
     }
     files = [model_files(model.path) / name for name in MODEL_FILES] if model is not None else []
+    if model is not None and model.tokenizer is not None:
+        files += [Path(model.tokenizer) / name for name in MODEL_FILES]
     if model is not None and model.chat_template is not None:
         files.append(Path(model.chat_template))
     if data.templates is not None:

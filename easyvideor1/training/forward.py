@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import nn
 
 from easyvideor1.model.vision import Media
-from easyvideor1.training.logprobs import response_logprobs
+from easyvideor1.training.full_kl import Words
+from easyvideor1.training.logprobs import Outputs, response_outputs
 from easyvideor1.training.pack import Pack
 from easyvideor1.training.sequence import SequenceGroup
 
 
 class PackForward(nn.Module):
-    """A model that is called with packs (see `response_logprobs`)."""
+    """A model that is called with packs (see `response_outputs`)."""
 
     def __init__(
         self, model: Any, *, device: torch.device | None = None, sequence: SequenceGroup | None = None
@@ -32,11 +34,34 @@ class PackForward(nn.Module):
         self.sequence = sequence or SequenceGroup()
 
     def forward(
-        self, pack: Pack, media: Mapping[int, Media], *, temperature: float, with_entropy: bool = False
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        return response_logprobs(
-            self.model, pack, media, temperature=temperature, with_entropy=with_entropy, sequence=self.sequence
+        self,
+        pack: Pack,
+        media: Mapping[int, Media],
+        *,
+        temperature: float,
+        with_entropy: bool = False,
+        reference: Words | None = None,
+    ) -> Outputs:
+        return response_outputs(
+            self.model,
+            pack,
+            media,
+            temperature=temperature,
+            with_entropy=with_entropy,
+            reference=reference,
+            sequence=self.sequence,
         )
+
+    @contextmanager
+    def words(self, pack: Pack, media: Mapping[int, Media]) -> Iterator[Words]:
+        """What the log-probs of all words are made of, without gradients; the output layer of a sharded model stays
+        gathered for the time of the block, so that all ranks must enter it alike."""
+        with torch.no_grad():
+            hidden = self(pack, media, temperature=1.0).words.hidden
+        if unshard := getattr(self, "unshard", None):
+            unshard()
+        yield Words(hidden, self.model.lm_head.weight.detach())
+        self.rest()
 
     def rest(self) -> None:
         """Give up what a sharded model gathered for forwards that no backward follows."""

@@ -52,7 +52,7 @@ class _Head(torch.autograd.Function):
         with_entropy: bool,
         chunk_bytes: int,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        layer = _OutputLayer(weight, hidden, temperature)
+        layer = OutputLayer(weight, hidden, temperature)
         num_rows = max(1, chunk_bytes // (len(weight) * torch.float32.itemsize))
         totals, logprobs, entropies = [], [], []
         kept = None
@@ -74,7 +74,7 @@ class _Head(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         hidden, weight, targets, totals, entropy, kept = ctx.saved_tensors
-        layer = _OutputLayer(weight, hidden, ctx.temperature)
+        layer = OutputLayer(weight, hidden, ctx.temperature)
         grad_logprobs = torch.zeros_like(totals) if grads[0] is None else grads[0]
         grad_hidden = torch.empty_like(hidden)
         grad_weight = torch.zeros_like(weight, dtype=totals.dtype) if ctx.needs_input_grad[1] else None
@@ -95,7 +95,7 @@ class _Head(torch.autograd.Function):
         return grad_hidden, None if grad_weight is None else grad_weight.to(weight.dtype), None, None, None, None
 
 
-class _OutputLayer:
+class OutputLayer:
     """Products with the output layer's weight that are summed and kept in float32."""
 
     def __init__(self, weight: torch.Tensor, hidden: torch.Tensor, temperature: float) -> None:

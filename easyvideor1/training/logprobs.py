@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from easyvideor1.errors import MismatchError
 from easyvideor1.model.vision import KINDS, Media, Seen, encoder_outputs, look
+from easyvideor1.training.full_kl import Words, full_kl
 from easyvideor1.training.head import CHUNK_BYTES, logprobs_and_entropy
 from easyvideor1.training.pack import Pack
 from easyvideor1.training.placed import placed_tokens
 from easyvideor1.training.sequence import SequenceGroup
+
+
+class Outputs(NamedTuple):
+    """Of the response tokens of a pack, in its flat order."""
+
+    logprobs: torch.Tensor
+    """[N] float32."""
+    entropy: torch.Tensor | None
+    """[N] float32, in nats; None: it was not wanted."""
+    kl: torch.Tensor | None
+    """[N] float32, in nats: the exact divergence from a reference; None: there was none."""
+    words: Words
+    """What the log-probs of all words are made of; of several ranks that share a pack, for the tokens of this one."""
 
 
 def response_logprobs(
@@ -25,7 +39,31 @@ def response_logprobs(
     chunk_bytes: int = CHUNK_BYTES,
     sequence: SequenceGroup | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Log-probability and entropy of every response token of a pack, in the pack's flat order.
+    """The log-probs and entropies of `response_outputs`."""
+    found = response_outputs(
+        model,
+        pack,
+        media,
+        temperature=temperature,
+        with_entropy=with_entropy,
+        chunk_bytes=chunk_bytes,
+        sequence=sequence,
+    )
+    return found.logprobs, found.entropy
+
+
+def response_outputs(
+    model: Any,
+    pack: Pack,
+    media: Mapping[int, Media],
+    *,
+    temperature: float,
+    with_entropy: bool = False,
+    reference: Words | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
+    sequence: SequenceGroup | None = None,
+) -> Outputs:
+    """Log-probability, entropy and divergence of every response token of a pack, in the pack's flat order.
 
     The vision tower is called once, before the text layers, over the media of each group once; not at all for what a
     frozen tower has seen (`vision.Tower`). Under FSDP2 call this from the forward of the sharded root module, for it
@@ -37,12 +75,12 @@ def response_logprobs(
         temperature: divides the logits.
         with_entropy: whether the entropy is wanted; without gradients through it, it costs a few per cent of the
             output layer.
+        reference: `Outputs.words` of another model for the same pack, for the exact divergence from it.
         chunk_bytes: bound on the logits that exist at once.
         sequence: the ranks that compute this pack together; None: this one alone.
 
     Returns:
-        (log-probs [N] float32, entropy in nats [N] float32 or None), on each of these ranks all of them; the gradients
-        that the ranks give them are added up.
+        Of these ranks, each has all of them; the gradients that the ranks give them are added up.
 
     Raises:
         MismatchError: a prompt's placeholders and its features differ in number; names the sample.
@@ -59,16 +97,21 @@ def response_logprobs(
         )
     else:
         hidden = hidden[pack.predictors]
+    words = Words(hidden, model.lm_head.weight)
     logprobs, entropy = logprobs_and_entropy(
-        hidden,
-        model.lm_head.weight,
+        words.hidden,
+        words.weight,
         sequence.own(pack.tokens.token_ids),
         temperature=temperature,
         with_entropy=with_entropy,
         chunk_bytes=chunk_bytes,
     )
+    kl = None
+    if reference is not None:
+        kl = full_kl(words, reference, temperature=temperature, chunk_bytes=chunk_bytes)
     logprobs = sequence.everything(logprobs, count=num_targets)
-    return logprobs, None if entropy is None else sequence.everything(entropy, count=num_targets)
+    entropy, kl = (None if part is None else sequence.everything(part, count=num_targets) for part in (entropy, kl))
+    return Outputs(logprobs, entropy, kl, words)
 
 
 def _hidden(model: Any, pack: Pack, media: Mapping[int, Media], sequence: SequenceGroup) -> torch.Tensor:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
 from transformers import PreTrainedModel
 
 from easyvideor1.algo.algorithms import Algorithm
-from easyvideor1.algo.kl import sequence_kl
+from easyvideor1.algo.kl import sequence_sums, token_kl
 from easyvideor1.algo.losses import Sum, Tokens, idle_sums, policy_loss
 from easyvideor1.config import OptimizerConfig
 from easyvideor1.errors import RunError, UsageError
@@ -18,7 +19,8 @@ from easyvideor1.model.vision import Media, Tower
 from easyvideor1.records.tally import Tally, merged
 from easyvideor1.training.costs import Share, costs_of
 from easyvideor1.training.forward import PackForward
-from easyvideor1.training.logprobs import check_counts
+from easyvideor1.training.full_kl import Words
+from easyvideor1.training.logprobs import Outputs, check_counts
 from easyvideor1.training.masters import MasterWeights
 from easyvideor1.training.meter import Meter
 from easyvideor1.training.minibatch import Minibatch
@@ -119,35 +121,35 @@ class Policy:
         for index, pack in enumerate(work.batch.packs):
             pack = pack.to(self._device)
             # Before the policy's forward, whose activations need the memory.
-            ref_logprobs = self._reference_logprobs(pack, work.media)
-            logprobs, entropy = self._forward(pack, work.media, with_entropy=True)
-            loss = policy_loss(
-                Tokens(
-                    logprobs=logprobs,
-                    advantages=pack.tokens.advantages,
-                    weights=pack.tokens.weights,
-                    sequence=pack.tokens.sequence,
-                    num_sequences=work.batch.num_sequences,
-                    is_offline=pack.tokens.is_offline,
-                    old_logprobs=None if old is None else old[index],
-                    ref_logprobs=ref_logprobs,
-                    sampler_logprobs=pack.tokens.sampler_logprobs,
-                    entropy=entropy,
-                ),
-                self._algorithm,
-                # Gradients are averaged over ranks; those that share a pack all have its loss, and the log-probs in it
-                # add up the gradients of theirs.
-                normalizer=work.normalizer / (self.ranks.size // self.sequence.size),
-            )
-            loss.value.backward()
+            with self._referred(pack, work.media) as (ref_logprobs, words):
+                found = self._forward(pack, work.media, with_entropy=True, reference=words)
+                loss = policy_loss(
+                    Tokens(
+                        logprobs=found.logprobs,
+                        advantages=pack.tokens.advantages,
+                        weights=pack.tokens.weights,
+                        sequence=pack.tokens.sequence,
+                        num_sequences=work.batch.num_sequences,
+                        is_offline=pack.tokens.is_offline,
+                        old_logprobs=None if old is None else old[index],
+                        ref_logprobs=ref_logprobs,
+                        sampler_logprobs=pack.tokens.sampler_logprobs,
+                        entropy=found.entropy,
+                        full_kl=found.kl,
+                    ),
+                    self._algorithm,
+                    # Gradients are averaged over ranks; those that share a pack all have its loss, and the log-probs in
+                    # it add up the gradients of theirs.
+                    normalizer=work.normalizer / (self.ranks.size // self.sequence.size),
+                )
+                loss.value.backward()
             self.masters.collect_gradients()
             total += loss.value.detach()
             meter.add_sums(loss.metrics)
-            _add_sampler_gap(meter, logprobs.detach() if old is None else old[index], pack)
+            _add_sampler_gap(meter, found.logprobs.detach() if old is None else old[index], pack)
         for pack in blanks:
-            self._reference_logprobs(pack, {})
-            logprobs, _ = self._forward(pack, {})
-            (0.0 * logprobs.sum()).backward()
+            with self._referred(pack, {}):
+                (0.0 * self._forward(pack, {}).logprobs.sum()).backward()
         norm = _whole(torch.nn.utils.clip_grad_norm_(self.masters.by_name.values(), self._config.max_grad_norm))
         once = torch.ones_like(total)
         meter.add_sums({"loss/total": Sum(total, once), "update/grad_norm": Sum(norm, once)})
@@ -169,7 +171,7 @@ class Policy:
         blanks = self._blanks(work.batch)
         with torch.no_grad():
             self.num_old_forwards += len(work.batch.packs)
-            old = [self._forward(pack.to(self._device), work.media)[0] for pack in work.batch.packs]
+            old = [self._forward(pack.to(self._device), work.media).logprobs for pack in work.batch.packs]
             for pack in blanks:
                 self._forward(pack, {})
         self._forward_of.rest()
@@ -199,19 +201,17 @@ class Policy:
         with torch.no_grad():
             for pack in batch.packs:
                 pack = pack.to(self._device)
-                logprobs, _ = self._forward(pack, seen)
-                ref_logprobs = self._reference_logprobs(pack, seen)
-                assert ref_logprobs is not None
-                sums += sequence_kl(
-                    logprobs,
-                    ref_logprobs,
-                    sequence_N=pack.tokens.sequence,
-                    num_sequences=batch.num_sequences,
-                    kind=self._algorithm.kl_kind,
-                )
+                with self._referred(pack, seen) as (ref_logprobs, words):
+                    found = self._forward(pack, seen, reference=words)
+                kl_N = found.kl
+                if self._algorithm.kl_kind != "full":
+                    assert ref_logprobs is not None
+                    kl_N = token_kl(found.logprobs, ref_logprobs, kind=self._algorithm.kl_kind)
+                assert kl_N is not None
+                sums += sequence_sums(kl_N, sequence_N=pack.tokens.sequence, num_sequences=batch.num_sequences)
             for pack in blanks:
-                self._forward(pack, {})
-                self._reference_logprobs(pack, {})
+                with self._referred(pack, {}):
+                    self._forward(pack, {})
         self._forward_of.rest()
         # A rollout is computed by one sequence group, and is 0 for the others.
         of_groups = self.sequence.one_each(self.ranks.gather(sums.tolist(), of="KL"))
@@ -241,15 +241,29 @@ class Policy:
     def _device(self) -> torch.device:
         return self._forward_of.device
 
-    def _reference_logprobs(self, pack: Pack, media: Mapping[int, Media]) -> torch.Tensor | None:
+    @contextmanager
+    def _referred(self, pack: Pack, media: Mapping[int, Media]) -> Iterator[tuple[torch.Tensor | None, Words | None]]:
+        """What the KL term needs of the reference, for the time of a block: its log-probs of the tokens, or, for the
+        exact divergence, what those of all words are made of."""
         if self._reference is None:
-            return None
-        return self._reference.logprobs(pack, media, temperature=self._temperature)
+            yield None, None
+        elif self._algorithm.kl_kind == "full":
+            with self._reference.words(pack, media) as words:
+                yield None, words
+        else:
+            yield self._reference.logprobs(pack, media, temperature=self._temperature), None
 
     def _forward(
-        self, pack: Pack, media: Mapping[int, Media], *, with_entropy: bool = False
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        return self._forward_of(pack, media, temperature=self._temperature, with_entropy=with_entropy)
+        self,
+        pack: Pack,
+        media: Mapping[int, Media],
+        *,
+        with_entropy: bool = False,
+        reference: Words | None = None,
+    ) -> Outputs:
+        return self._forward_of(
+            pack, media, temperature=self._temperature, with_entropy=with_entropy, reference=reference
+        )
 
 
 def _whole(norm: torch.Tensor) -> torch.Tensor:

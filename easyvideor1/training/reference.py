@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Protocol
 
 import torch
@@ -11,12 +12,17 @@ import torch
 from easyvideor1.model import lora
 from easyvideor1.model.vision import Media
 from easyvideor1.training.forward import PackForward
+from easyvideor1.training.full_kl import Words
 from easyvideor1.training.pack import Pack
 
 
 class Reference(Protocol):
     def logprobs(self, pack: Pack, media: Mapping[int, Media], *, temperature: float) -> torch.Tensor:
         """[N] float32 log-probs of a pack's response tokens, without gradients."""
+        ...
+
+    def words(self, pack: Pack, media: Mapping[int, Media]) -> AbstractContextManager[Words]:
+        """What its log-probs of all words are made of, for the time of a block (see `PackForward.words`)."""
         ...
 
 
@@ -28,7 +34,10 @@ class Frozen:
 
     def logprobs(self, pack: Pack, media: Mapping[int, Media], *, temperature: float) -> torch.Tensor:
         with torch.no_grad():
-            return self._forward(pack, media, temperature=temperature)[0]
+            return self._forward(pack, media, temperature=temperature).logprobs
+
+    def words(self, pack: Pack, media: Mapping[int, Media]) -> AbstractContextManager[Words]:
+        return self._forward.words(pack, media)
 
 
 class UnderAdapters:
@@ -39,7 +48,14 @@ class UnderAdapters:
 
     def logprobs(self, pack: Pack, media: Mapping[int, Media], *, temperature: float) -> torch.Tensor:
         with torch.no_grad(), lora.adapters_off(self._forward.model):
-            return self._forward(pack, media, temperature=temperature)[0]
+            return self._forward(pack, media, temperature=temperature).logprobs
+
+    @contextmanager
+    def words(self, pack: Pack, media: Mapping[int, Media]) -> Iterator[Words]:
+        with ExitStack() as stack:
+            with lora.adapters_off(self._forward.model):
+                words = stack.enter_context(self._forward.words(pack, media))
+            yield words
 
 
 def reference_of(model: Any, *, base: Callable[[], PackForward] | None = None) -> Reference:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from support.values import present
 
-from easyvideor1.algo.kl import sequence_kl, token_kl
+from easyvideor1.algo.kl import sequence_sums, token_kl
 
 POLICY = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
 REFERENCE = torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64)
@@ -17,6 +17,8 @@ def test_estimators_of_one_token():
     policy, reference = torch.tensor([-1.0]), torch.tensor([-1.5])
     assert token_kl(policy, reference, kind="k1").item() == 0.5
     assert token_kl(policy, reference, kind="k2").item() == 0.125
+    assert token_kl(policy, reference, kind="abs").item() == 0.5
+    assert token_kl(reference, policy, kind="abs").item() == 0.5
     assert token_kl(policy, reference, kind="k3").item() == pytest.approx(math.exp(-0.5) - 1 + 0.5)
 
 
@@ -37,11 +39,10 @@ def test_the_gradient_of_k2_is_that_of_the_exact_divergence():
 
 
 def test_a_sequences_kl_is_the_sum_over_its_tokens():
-    kl = sequence_kl(
+    tokens = token_kl(
         torch.tensor([-1.0, -2.0, -3.0], dtype=torch.float64),
         torch.tensor([-1.5, -2.0, -3.25], dtype=torch.float64),
-        sequence_N=torch.tensor([0, 1, 0]),
-        num_sequences=2,
         kind="k1",
     )
+    kl = sequence_sums(tokens, sequence_N=torch.tensor([0, 1, 0]), num_sequences=2)
     assert kl.tolist() == [0.75, 0.0]

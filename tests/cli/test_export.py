@@ -1,6 +1,7 @@
 """`easyvideor1 export`: the trained model as a folder that every reader of models understands."""
 
 import errno
+import json
 import re
 
 import pytest
@@ -19,6 +20,7 @@ from easyvideor1.recipe import load_config
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.metrics import MetricsLog
 from easyvideor1.runs import starting_model
+from easyvideor1.runs.encoders import encoder_of
 from easyvideor1.runs.starting_model import check_same_start, model_files
 from easyvideor1.training import shelf
 from easyvideor1.training.checkpoint import RunState, Saver
@@ -160,6 +162,26 @@ def test_what_cannot_be_written_whole_leaves_nothing(make_run, tmp_path, capsys,
     assert main(["export", str(run), "--out", str(tmp_path / "deep" / "x")]) == 2
     assert "make room there" in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_another_tokenizer_of_a_run_goes_with_its_model(make_run, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        (other / name).write_text((tmp_path / "base" / name).read_text())
+    tree = json.loads((other / "tokenizer.json").read_text())
+    tree["model"]["merges"] = []  # letters one by one
+    (other / "tokenizer.json").write_text(json.dumps(tree))
+    with (other / "chat_template.jinja").open("a") as file:
+        file.write("{# another one #}")
+    run, _ = make_run(f"model.tokenizer={other}")
+    ids = Encoder.from_pretrained(tmp_path / "base", tokenizer=other).response_ids("What colour")
+    assert len(ids) > len(Encoder.from_pretrained(tmp_path / "base").response_ids("What colour"))
+    assert encoder_of(ModelConfig(path=str(run))).response_ids("What colour") == ids  # what begins with the run
+    assert main(["export", str(run), "--out", str(tmp_path / "exported")]) == 0
+    exported = Encoder.from_pretrained(tmp_path / "exported")
+    assert exported.response_ids("What colour") == ids
+    assert "another one" in str(exported.tokenizer.chat_template)
 
 
 @pytest.mark.parametrize("overrides", [(), (LORA,)], ids=["all weights", "adapters"])

@@ -222,6 +222,7 @@ def test_our_keys_in_the_table_are_keys() -> None:
         ({"worker": {"actor": {"optim": {"lr_scheduler_type": "cosine", "min_lr_ratio": 0.1,
                                          "lr_warmup_ratio": 0.05}}}},
          {"optimizer.min_learning_rate_frac": 0.1, "optimizer.warmup_frac": 0.05}),
+        ({"algorithm": {"use_kl_loss": True, "kl_penalty": "full"}}, {"algorithm.options.kl_kind": "full"}),
         ({"algorithm": {"online_filtering": True, "filter_key": "accuracy"}},
          {"algorithm.options.filter_part": "accuracy", "algorithm.options.refill_rounds": 20}),
         ({"algorithm": {"use_kl_loss": True, "kl_penalty": "low_var_kl", "kl_type": "adaptive"}},

@@ -1,11 +1,14 @@
 """Prompts against Transformers' own processors and models (see qwen_oracle.py), and the ways encoding must fail."""
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -289,3 +292,56 @@ def test_models_that_cannot_be_encoded_for_are_refused(model_folder, encoder):
         Encoder(encoder.tokenizer, oracle.config("qwen3_vl"), replace(encoder.vision, family="llava"))
     with pytest.raises(UsageError, match="'video_token_id' is 5"):
         Encoder(encoder.tokenizer, oracle.config("qwen3_vl") | {"video_token_id": 5}, encoder.vision)
+
+
+def other_tokenizer(model_folder: Path, folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    """The model's tokenizer with something else in its tokenizer.json; no configuration beside it."""
+    folder.mkdir()
+    for name in ("tokenizer_config.json", "chat_template.jinja"):
+        if (model_folder / name).is_file():
+            (folder / name).write_bytes((model_folder / name).read_bytes())
+    tree = json.loads((model_folder / "tokenizer.json").read_text())
+    change(tree)
+    (folder / "tokenizer.json").write_text(json.dumps(tree))
+    return folder
+
+
+def test_another_tokenizer_takes_the_place_of_the_models_own(model_folder: Path, tmp_path: Path) -> None:
+    own = Encoder.from_pretrained(model_folder)
+    other = other_tokenizer(model_folder, tmp_path / "other", lambda tree: tree["model"].update(merges=[]))
+    taken = Encoder.from_pretrained(model_folder, tokenizer=other)
+    first, second = (encoder.encode(text_sample("which colour"), [], "which colour") for encoder in (own, taken))
+    assert (first.text, taken.end_ids, taken.banned_ids) == (second.text, own.end_ids, own.banned_ids)
+    assert len(second) > len(first)  # letters one by one
+    assert taken.as_read(second) == own.as_read(first)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        (
+            "ids beyond the model",
+            r"other: the tokenizer's largest id is \d+, and the model has words for ids below \d+",
+        ),
+        ("another name", r"'video_token_id' is \d+, which the tokenizer calls '<tool>' instead of '<\|video_pad\|>'"),
+        ("a plain vision token", r"'vision_start_token_id' is \d+, which is no special token of the tokenizer"),
+        ("nothing", r"other: no tokenizer\.json"),
+    ],
+)
+def test_a_tokenizer_that_does_not_fit_the_model_is_refused(
+    model_folder: Path, tmp_path: Path, wrong: str, problem: str
+) -> None:
+    def change(tree: dict[str, Any]) -> None:
+        added = tree["added_tokens"]
+        if wrong == "ids beyond the model":
+            added += [{**added[-1], "content": f"<added {id_}>", "id": id_} for id_ in range(len(added), 1000)]
+        elif wrong == "another name":
+            next(token for token in added if token["content"] == "<|video_pad|>")["content"] = "<tool>"
+        else:
+            next(token for token in added if token["content"] == "<|vision_start|>")["special"] = False
+
+    other = other_tokenizer(model_folder, tmp_path / "other", change)
+    if wrong == "nothing":
+        (other / "tokenizer.json").unlink()
+    with pytest.raises(UsageError, match=problem):
+        Encoder.from_pretrained(model_folder, tokenizer=other)

@@ -183,6 +183,7 @@ class Ran:
 RUNS: dict[str, tuple[str, ...]] = {
     "plain": (),
     "several updates and a reference": ("train.updates_per_step=2", "algorithm.options={kl_coef: 0.1}"),
+    "KL over all words": ("algorithm.options={kl_coef: 0.1, kl_kind: full}",),
     "KL in the reward": ("algorithm.name=reinforce_plus_plus",),
     "frozen tower": ("model.freeze_vision_tower=true",),
     "adapters": ("model.lora={rank: 2}", "algorithm.options={kl_coef: 0.1}"),

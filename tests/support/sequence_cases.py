@@ -42,7 +42,13 @@ MORE_MODELS: Names = {
     "whole on every rank": {"shard": "none"},
     "a ratio of sequences": {"options": {"ratio": "sequence", "average": "sequence", "entropy_coef": 0.1}},
 }
-MORE_RUNS = ("several updates and a reference", "adapters", "few groups, refilled")
+MORE_RUNS = (
+    "several updates and a reference",
+    "adapters",
+    "KL over all words",
+    "few groups, refilled",
+    "sampled ahead",
+)
 """Those that take longer."""
 
 
@@ -104,7 +110,7 @@ def of_four(folder: Path, ranks: Ranks | None = None) -> Together:
         found.updates[name] = updated(policy, cases, owners=owners, tokens_per_pack=40)
     policy = policy_of(ranks, size=4)
     found.updates["all together"] = updated(policy, cases, owners=[0] * 4)
-    found.logprobs["the smallest pack"] = policy._forward(blank_pack("shared", num_tokens=4), {})[0].detach()
+    found.logprobs["the smallest pack"] = policy._forward(blank_pack("shared", num_tokens=4), {}).logprobs.detach()
     found.runs["frozen tower"] = run("frozen tower", folder / "frozen", ranks, "parallel.sequence=2")
     return found
 
@@ -134,7 +140,7 @@ def computed(
     [pack] = pack_groups(groups, tokens_per_pack=1000, form="shared" if shared else "separate").packs
     media = media or {index: case.features for index, case in enumerate(cases)}
     with torch.no_grad():
-        logprobs, entropies = policy._forward(pack, media, with_entropy=True)
+        found = policy._forward(pack, media, with_entropy=True)
     policy._forward_of.rest()
-    assert entropies is not None
-    return logprobs, entropies
+    assert found.entropy is not None
+    return found.logprobs, found.entropy

@@ -11,7 +11,7 @@ from torch.autograd import gradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from easyvideor1.training.head import CHUNK_BYTES, _OutputLayer, logprobs_and_entropy
+from easyvideor1.training.head import CHUNK_BYTES, OutputLayer, logprobs_and_entropy
 
 N, D, V = 11, 6, 40
 ONE_ROW, THREE_ROWS = 4 * V, 3 * 4 * V
@@ -107,12 +107,12 @@ def test_a_gpu_multiplies_halves_into_float32_without_a_wide_copy_of_the_weight(
         hidden = torch.empty(N, D, device="cuda", dtype=torch.bfloat16)
         weight = torch.empty(V, D, device="cuda", dtype=torch.bfloat16)
         grad_weight = torch.empty(V, D, device="cuda")
-        layer = _OutputLayer(weight, hidden, 0.7)
+        layer = OutputLayer(weight, hidden, 0.7)
         assert layer._weight is weight
         logits = layer.logits(hidden)
         assert (logits.shape, logits.dtype) == ((N, V), torch.float32)
         layer.add_gradients(logits, hidden, torch.empty_like(hidden), grad_weight)
-        assert _OutputLayer(weight.float(), hidden, 0.7).logits(hidden).dtype == torch.float32
+        assert OutputLayer(weight.float(), hidden, 0.7).logits(hidden).dtype == torch.float32
 
 
 class Largest(TorchDispatchMode):
