@@ -150,7 +150,7 @@ class FrameCache:
                 f"the stored frames are damaged: {damage}" if damage else f"no stored frames in {self.dir}",
                 where=plan.media.name,
                 remedy=f"{clean} `easyvideor1 preprocess DATA --cache {self.dir}` with the same frame settings, "
-                "or set cache.mode to prefer_preprocessed",
+                "or set cache.mode (of validation: validation.cache_mode) to prefer_preprocessed",
             )
         with locked(self.dir / "locks" / path.name):
             clip, _ = self._stored(path, plan)  # another process may have stored it while this one waited

@@ -51,7 +51,7 @@ def remove_by_setting(
         is_dry: remove nothing.
 
     Raises:
-        UsageError: words that no entry's setting has.
+        UsageError: words that no entry's setting has, or an entry that cannot be removed.
     """
     now_s = time.time()
     oldest_s = now_s - IN_USE_S if unused_days is None else min(now_s - IN_USE_S, now_s - unused_days * DAY_S)
@@ -74,7 +74,7 @@ def remove_by_setting(
         chosen = [entry for held in by_setting.values() for entry in held.chosen]
         if not is_dry:
             for entry in chosen:
-                entry.path.unlink(missing_ok=True)
+                _remove(entry)
     return {
         "by_setting": {setting: held.as_values(now_s) for setting, held in sorted(by_setting.items())},
         "kept_in_use": num_in_use,
@@ -84,6 +84,13 @@ def remove_by_setting(
         "chosen_bytes": sum(entry.size_bytes for entry in chosen),
         "removed_entries": 0 if is_dry else len(chosen),
     }
+
+
+def _remove(entry: Entry) -> None:
+    try:
+        entry.path.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(f"{entry.path}: cannot be removed: {error.strerror}; correct the folder's rights") from None
 
 
 def _is_chosen(setting: str, delete: Sequence[str], keep: Sequence[str]) -> bool:

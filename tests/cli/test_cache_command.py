@@ -173,7 +173,13 @@ def test_gc_lists_settings_and_removes_those_that_are_chosen_once_it_is_told_so(
 
 def test_gc_keeps_settings_by_name_and_what_tells_none(capsys, tmp_path):
     paths = fill_settings(tmp_path)
+    others = [tmp_path / name for name in ("failed.jsonl", "files/ab/x.json", ".sizes.v1.json", "ab/notes.txt")]
+    for other in others:  # of the cache's own and of somebody else's
+        other.parent.mkdir(parents=True, exist_ok=True)
+        other.write_text("{}")
+        os.utime(other, (0, 0))
     _, found = answer(capsys, "gc", tmp_path, "--keep", "fps=1", "--yes")
+    assert all(other.exists() for other in others)
     assert (found["removed_entries"], found["kept_of_unknown_setting"]) == (4, 2)
     assert left(tmp_path) == {*paths[SETTINGS[1]], *paths[""]}
     assert len(Origins(tmp_path).keys("abcd")) == 6
