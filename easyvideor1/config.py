@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from easyvideor1.config_checks import check_positive, check_range, check_text
-from easyvideor1.config_data import CacheConfig, DataConfig
+from easyvideor1.config_data import CacheConfig, CacheMode, DataConfig
 from easyvideor1.config_reward import RewardConfig, found_places
 from easyvideor1.errors import UsageError
 
@@ -354,6 +354,8 @@ class ValidationConfig:
     """Longest response; None: rollout.max_response_tokens."""
     before_training: bool = True
     """Validate before the first step too."""
+    cache_mode: CacheMode | None = None
+    """How the media of questions use the frame cache; None: as cache.mode says."""
 
     def __post_init__(self) -> None:
         check_positive("validation", self, "temperature", "top_p", "max_response_tokens", "repetition_penalty")
@@ -373,7 +375,7 @@ class ValidationConfig:
         return values != (1.0, 1.0, 0, 0.0, 1.0)
 
 
-TrackerName = Literal["tensorboard", "wandb", "trackio", "swanlab"]
+TrackerName = Literal["tensorboard", "wandb", "trackio", "swanlab", "mlflow"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -471,6 +473,11 @@ class RunConfig:
                 "train.steps=0 only validates, and validation.before_training=false leaves that out; give steps, or "
                 "remove the latter"
             )
+
+    @property
+    def question_cache(self) -> CacheConfig:
+        """The frame cache as validation questions use it."""
+        return replace(self.cache, mode=self.validation.cache_mode or self.cache.mode)
 
     def with_samples(self, num_samples: int) -> RunConfig:
         """The same with the steps that its epochs over so many training samples have, at least one."""

@@ -44,13 +44,16 @@ class SourceConfig:
         return self.name or Path(self.path).stem
 
 
+CacheMode = Literal["prefer_preprocessed", "preprocessed_only", "realtime_only"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class CacheConfig:
     """The frame cache."""
 
     dir: str
     """Folder of the frame cache; may be shared by runs and machines."""
-    mode: Literal["prefer_preprocessed", "preprocessed_only", "realtime_only"] = "prefer_preprocessed"
+    mode: CacheMode = "prefer_preprocessed"
     """prefer_preprocessed decodes what is missing and stores it; preprocessed_only takes a missing clip for a bad
     sample; realtime_only always decodes and stores nothing."""
     codec: Literal["raw", "zstd", "jpeg"] = "raw"

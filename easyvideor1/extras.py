@@ -23,6 +23,7 @@ EXTRAS = {
     "wandb": "wandb",
     "trackio": "trackio",
     "swanlab": "swanlab",
+    "mlflow": "mlflow",
 }
 """Package -> the extra of this one that brings it."""
 

@@ -165,6 +165,10 @@ class MediaPlan:
     cache_key: str
     content: str = ""
     """Digest of the file's content when it was planned: the decoder refuses another; "" is not compared."""
+    origin: str = ""
+    """Digest of all that one of these frames depends on, whichever others are taken (see video.keys); "": not told."""
+    setting: str = ""
+    """The frame setting in words, for people who look after a cache; "": not told."""
     warnings: tuple[str, ...] = ()
 
 

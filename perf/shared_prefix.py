@@ -213,6 +213,13 @@ def main() -> None:
     parser.add_argument("--response", type=int, default=48, help="tokens of each response of the first case")
     parser.add_argument("--frames", type=int, default=8, help="temporal patches of its video, 67 tokens each")
     parser.add_argument("--responses", type=int, nargs="*", default=[], help="answer lengths of the table")
+    parser.add_argument(
+        "--table-frames",
+        type=int,
+        nargs="*",
+        default=TABLE_FRAMES,
+        help="temporal patches of its videos, 67 tokens each",
+    )
     parser.add_argument("--tail", action="store_true", help="the table has long-tailed answers as well as equal ones")
     parser.add_argument("--hidden", type=int, default=256, help="width of the text model")
     parser.add_argument("--layers", type=int, default=3, help="text layers")
@@ -225,7 +232,7 @@ def main() -> None:
     first = compare(model, frames=args.frames, lengths=[args.response] * args.n, turns=args.repeats)
     table = []
     print("prompt  answers             speedup  (range)        memory  log-probs  gradients")
-    for frames in TABLE_FRAMES if args.responses else ():
+    for frames in args.table_frames if args.responses else ():
         for length in args.responses:
             shapes = [[length] * args.n]
             if args.tail:

@@ -2,8 +2,8 @@
 
 Both train the demo's model on the same image prompts, 8 responses each, all of the same length (no response may end
 itself), with the same reward: sampling, rewards, one update of all weights. Steps are taken by turns in one run, times
-are CPU seconds of this process (medians); the last line is JSON. TRL gets what makes it fast here: no activation
-checkpointing, one batch for sampling and update.
+are CPU seconds of this process (medians); the last line is JSON. TRL gets what makes it fast here: one batch for
+sampling and update and, unless `--trl-checkpointing`, no activation checkpointing, which is on in TRL as it comes.
 
 It needs an environment of its own, because TRL is no part of this project:
 
@@ -62,6 +62,7 @@ class Case:
     prompt_tokens: int
     response_tokens: int
     folder: Path
+    trl_checkpointing: bool = False
 
     @property
     def side_px(self) -> int:
@@ -184,7 +185,7 @@ def trl_steps(
         generation_kwargs={"suppress_tokens": [*parts.encoder.banned_ids, *parts.encoder.end_ids]},
         beta=0.0,
         learning_rate=1e-6,
-        gradient_checkpointing=False,
+        gradient_checkpointing=case.trl_checkpointing,
         bf16=False,
         use_cpu=True,
         report_to="none",
@@ -253,6 +254,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prompts", type=int, default=4, help="prompts of a step")
     parser.add_argument("--repeats", type=int, default=5, help="timed steps of each, after one to warm up")
+    parser.add_argument("--trl-checkpointing", action="store_true", help="leave TRL its activation checkpointing")
     parser.add_argument("--cases", nargs="*", metavar="PROMPT/RESPONSE", default=[f"{p}/{r}" for p, r in CASES])
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -261,7 +263,11 @@ def main() -> None:
         prompt_tokens, response_tokens = map(int, words.split("/"))
         with tempfile.TemporaryDirectory() as folder:
             case = Case(
-                prompts=args.prompts, prompt_tokens=prompt_tokens, response_tokens=response_tokens, folder=Path(folder)
+                prompts=args.prompts,
+                prompt_tokens=prompt_tokens,
+                response_tokens=response_tokens,
+                folder=Path(folder),
+                trl_checkpointing=args.trl_checkpointing,
             )
             table.append(compare(case, repeats=args.repeats))
         print(table[-1])
@@ -269,7 +275,8 @@ def main() -> None:
     import trl  # pyright: ignore[reportMissingImports]
 
     versions = {"torch": torch.__version__, "transformers": transformers.__version__, "trl": trl.__version__}
-    print(json.dumps({"benchmark": "trl_step", "n": N, "table": table, "machine": platform.machine(), **versions}))
+    result = {"benchmark": "trl_step", "n": N, "trl_checkpointing": args.trl_checkpointing, "table": table}
+    print(json.dumps({**result, "machine": platform.machine(), **versions}))
 
 
 if __name__ == "__main__":

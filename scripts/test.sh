@@ -5,8 +5,16 @@ cd "$(dirname "$0")/.."
 source scripts/install.sh
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
-.venv/bin/pyright
+# Types are checked beside the tests, which wait for processes and deadlines now and then.
+found=$(mktemp)
+trap 'kill "$types" 2>/dev/null || true; rm -f "$found"' EXIT
+.venv/bin/pyright >"$found" 2>&1 &
+types=$!
 # Hundreds of processes start in the tests: each would compile the package anew where no bytecode may be kept.
 export PYTHONDONTWRITEBYTECODE=
-.venv/bin/python -m compileall -q -j 2 easyvideor1
-.venv/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder "$@"
+.venv/bin/python -m compileall -q easyvideor1
+tests=0
+.venv/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder "$@" || tests=$?
+wait "$types" || { cat "$found"; echo "pyright found errors (above)"; exit 1; }
+tail -1 "$found"
+exit "$tests"

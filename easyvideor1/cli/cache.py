@@ -9,13 +9,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from easyvideor1.cli import cache_gc
 from easyvideor1.cli.settings import add_settings, add_worker_arguments, data_sources, read_settings
 from easyvideor1.errors import UsageError
 from easyvideor1.video import upkeep
 from easyvideor1.video.codecs import CODECS
-
-SIZE_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-
 
 EXAMPLES = ("easyvideor1 cache stats demo-run/cache",)
 
@@ -28,10 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--remove", action="store_true", help="remove damaged entries; they are decoded again when needed"
     )
     gc = actions.add_parser("gc", help="remove leftovers of killed writers, and entries by age or total size")
-    gc.add_argument(
-        "--max-bytes", type=size_bytes, metavar="N", help="keep at most this much, e.g. 500G (oldest use goes first)"
-    )
-    gc.add_argument("--unused-days", type=float, metavar="D", help="remove entries not used for this many days")
+    cache_gc.add_arguments(gc)
     export = actions.add_parser("export", help="copy the entries into another cache folder, packed in another way")
     export.add_argument("--out", required=True, metavar="DIR", help="the other folder")
     export.add_argument(
@@ -61,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         case "verify":
             result = upkeep.verify(folder, remove=args.remove)
         case "gc":
-            result = upkeep.collect_garbage(folder, max_bytes=args.max_bytes, unused_days=args.unused_days)
+            result = cache_gc.collect(args, folder)
         case _:
             result = upkeep.export(folder, Path(args.out), codec=args.codec)
     if args.json:
@@ -87,23 +82,6 @@ def _import(args: argparse.Namespace) -> int:
             f"{len(done.failed)} failed; {done.gone} of the videos are gone, and their frames stand in for them"
         )
     return 1 if done.failed else 0
-
-
-def size_bytes(text: str) -> int:
-    """Number of bytes that a text such as "500G" means.
-
-    >>> size_bytes("1.5G"), size_bytes("200MB"), size_bytes("12")
-    (1500000000, 200000000, 12)
-    """
-    number = text.upper().removesuffix("B")
-    unit = number[-1:] if number[-1:] in SIZE_UNITS else ""
-    try:
-        size = int(float(number.removesuffix(unit)) * SIZE_UNITS[unit])
-    except (ValueError, OverflowError):
-        size = -1
-    if size < 0:
-        raise argparse.ArgumentTypeError(f"a size is a number >= 0 with K, M, G or T, got '{text}'")
-    return size
 
 
 def _readable(name: str, value: object) -> str:

@@ -88,6 +88,9 @@ def lines(plan: Plan) -> list[str]:
         f"beside them {pace.load_s:,.1f}), {values['run_hours']:,.1f} hours in all; a rough guess: "
         f"{values['pace']['assumed']}"
     )
+    if plan.validations:
+        questions = f"{plan.validations} validations of {tokens.num_questions:,} questions"
+        told.append(f"  with {questions}, {pace.validation_s:,.1f} s each")
     if plan.largest_pack_tokens:
         told.append(
             f"largest train.tokens_per_pack that fits: {plan.largest_pack_tokens:,} (now {train.tokens_per_pack:,})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -74,6 +75,12 @@ class Preparer:
 
     def clips(self, prompt: Prompt) -> tuple[Clip, ...]:
         return tuple(self._clips.load(plan) for plan in prompt.plans)
+
+    def reading(self, clips: ClipSource) -> Preparer:
+        """The same, with clips from elsewhere."""
+        other = copy.copy(self)
+        other._clips = clips
+        return other
 
     def num_bytes(self, prompt: Prompt) -> int:
         """Memory that the pixels of a prompt take: uint8 frames, and patches in the model's type."""

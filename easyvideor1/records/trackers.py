@@ -1,8 +1,8 @@
 """Experiment trackers: thin sinks of the metrics that metrics.jsonl holds in any case.
 
 Each takes its server, its key and whether it is offline from its own settings (WANDB_MODE, SWANLAB_MODE,
-TRACKIO_SERVER_URL, `wandb login`, ..). One that cannot start stops the run before it begins; one that fails later is
-let go with a warning.
+TRACKIO_SERVER_URL, MLFLOW_TRACKING_URI, `wandb login`, ..). One that cannot start stops the run before it begins; one
+that fails later is let go with a warning.
 """
 
 from __future__ import annotations
@@ -15,30 +15,15 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from easyvideor1.errors import UsageError
 from easyvideor1.extras import need
+from easyvideor1.records.mlflow_run import MLflow
+from easyvideor1.records.tracked_run import TrackedRun
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrackedRun:
-    """What trackers are told of a run."""
-
-    folder: Path
-    """Of the run; what trackers keep on disk goes there."""
-    project: str
-    config: Mapping[str, Any]
-    id: str
-    """The same whenever this run goes on, another for every other run."""
-
-    @property
-    def name(self) -> str:
-        return self.folder.resolve().name
 
 
 class Tracker(Protocol):
@@ -148,6 +133,7 @@ KINDS: Mapping[str, Callable[[TrackedRun], Tracker]] = {
     "wandb": WeightsAndBiases,
     "trackio": Trackio,
     "swanlab": SwanLab,
+    "mlflow": MLflow,
 }
 """Name in a recipe, which is that of the package too -> what starts it."""
 
@@ -171,7 +157,7 @@ class Trackers:
         except Exception as error:  # whatever a service says against the run has to be seen before it begins
             lines = str(error).strip().splitlines()
             raise UsageError(
-                f"trackers: {name} {importlib.metadata.version(name)} cannot start: "
+                f"trackers: {name} {_version(name)} cannot start: "
                 f"{lines[0] if lines else type(error).__name__} (log in, set it to offline, or leave it out)"
             ) from error
 
@@ -215,6 +201,12 @@ def tracked(names: Sequence[str], *, folder: Path, project: str, config: Mapping
         is_done = True
     finally:
         trackers.close(is_done=is_done)
+
+
+def _version(package: str) -> str:
+    """Of the distribution that brings a package; mlflow comes from mlflow-skinny too."""
+    brought_by = importlib.metadata.packages_distributions().get(package, [package])
+    return importlib.metadata.version(brought_by[0])
 
 
 def _run_id(folder: Path) -> str:

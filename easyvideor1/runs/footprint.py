@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from easyvideor1.algo.algorithms import named_algorithm
+from easyvideor1.algo.fit import fitting_algorithm
 from easyvideor1.config import RunConfig
 from easyvideor1.model.sizes import Sizes
 from easyvideor1.rollout.hf.engine import READ_TOKENS
@@ -45,11 +45,13 @@ class Footprint:
     """What sampling needs beside it."""
     host: Mapping[str, int]
     """In main memory, for each rank."""
+    overlaps: bool
+    """An update and the sampling of the next step go on at once."""
 
     @property
     def peak(self) -> int:
         phases = sum(self.update.values()), sum(self.rollout.values())
-        return self.base + sum(self.lasting.values()) + max(phases)
+        return self.base + sum(self.lasting.values()) + (sum(phases) if self.overlaps else max(phases))
 
     def fits(self, device: Device) -> bool:
         return self.peak <= usable_bytes(device)
@@ -75,6 +77,7 @@ def footprint(
         update=work.update(is_gpu=is_gpu),
         rollout=work.rollout(device),
         host=work.host(),
+        overlaps=config.train.async_level > 0,
     )
 
 
@@ -102,7 +105,7 @@ class _Work:
 
     @property
     def _needs_reference(self) -> bool:
-        return bool(self.config.algorithm.options.get("kl_coef")) and self.config.model.lora is None
+        return fitting_algorithm(self.config).needs_reference and self.config.model.lora is None
 
     def lasting(self) -> dict[str, int]:
         sizes, shards, item = self.sizes, self._shards, self._item
@@ -124,7 +127,7 @@ class _Work:
 
     @property
     def _has_values(self) -> bool:
-        return named_algorithm(self.config.algorithm).needs_values
+        return fitting_algorithm(self.config).needs_values
 
     @property
     def _has_copy(self) -> bool:
@@ -145,9 +148,9 @@ class _Work:
             tower = num_patches * (sizes.tower_layers + GRADIENTS) * per_patch
         ends = num_tokens * (4 * item + F32) * sizes.hidden
         mergers = num_patches * 2 * sizes.mergers * sizes.tower_hidden * item
-        options = self.config.algorithm.options
-        has_full_kl = bool(options.get("kl_coef")) and options.get("kl_kind") == "full"
-        logits = 2 + int(bool(options.get("entropy_coef"))) + 2 * int(has_full_kl)
+        made = fitting_algorithm(self.config)
+        has_full_kl = made.needs_reference and made.kl_kind == "full"
+        logits = 2 + int(bool(made.entropy_coef)) + 2 * int(has_full_kl)
         of_output = sizes.vocabulary * sizes.hidden
         gathered = 2 * sizes.largest_layer + sizes.root * (1 + int(has_full_kl and self._trains_all))
         parts = {
@@ -155,7 +158,7 @@ class _Work:
             "activations, vision tower": round(tower + mergers if tower_trains else num_patches * per_patch),
             "patches": num_patches * sizes.patch_values * item,
             # Hidden states in float32, and their directions.
-            "states of the value head": 2 * num_responses * sizes.hidden * F32 if self._has_values else 0,
+            "states of the value head": 2 * num_responses * sizes.hidden * F32 if made.needs_values else 0,
             "logits": logits * min(CHUNK_BYTES, num_responses * sizes.vocabulary * F32),
             # In float32 where products of halves cannot be summed in it, and its gradient always.
             "output layer": of_output * F32 * (int(self._trains_all) + int(item != F32 and not is_gpu)),
@@ -169,14 +172,16 @@ class _Work:
         return self.config.model.lora is None
 
     def _pack(self) -> tuple[int, int, int]:
-        """Tokens, patches and response tokens of the largest pack."""
-        n, prompts = self.config.rollout.n, self.config.train.prompts_per_step / self.ranks
+        """Tokens, patches and response tokens that this rank has of the largest pack."""
+        n, together = self.config.rollout.n, self.config.parallel.sequence
+        prompts = self.config.train.prompts_per_step / self.ranks * together
         of_group = self.tokens.prompt_mean + n * self.response_tokens
         largest = self.tokens.prompt_max + n * self.response_tokens
         num_tokens = round(min(self.config.train.tokens_per_pack, max(largest, prompts * of_group)))
         num_vision = max(self.tokens.vision_max, num_tokens * self.tokens.vision_mean / of_group)
         share = n * self.response_tokens / of_group
-        return num_tokens, round(num_vision * self.sizes.patches_per_token), round(share * num_tokens)
+        num_patches = round(num_vision * self.sizes.patches_per_token)
+        return num_tokens // together, num_patches // together, round(share * num_tokens) // together
 
     def rollout(self, device: Device) -> dict[str, int]:
         config, sizes, item = self.config, self.sizes, self._item
@@ -197,14 +202,10 @@ class _Work:
         }
         return {name: size for name, size in parts.items() if size}
 
-    def _sequences(self) -> float:
-        return self.config.train.prompts_per_step * self.config.rollout.n / self.ranks
-
     def concurrent(self) -> int:
         """Responses that are sampled at once on this rank."""
-        rollout = self.config.rollout
-        each = rollout.max_response_tokens + self.tokens.prompt_mean / rollout.n
-        return max(1, min(int(rollout.tokens_per_batch / each), round(self._sequences())))
+        prompts = self.config.train.prompts_per_step / self.ranks
+        return concurrent_responses(self.config, self.tokens, num_prompts=prompts, n=self.config.rollout.n)
 
     def _kv_tokens(self) -> int:
         rollout = self.config.rollout
@@ -219,7 +220,9 @@ class _Work:
             numbers = F32 * (self.sizes.weights + self.sizes.trained) + _moment_bytes(self.config, self.sizes)
             offloaded = numbers // self._shards
         return {
-            "frames and patches of a step": round(of_step),
+            # Ranks that compute a pack together all have its pixels.
+            "frames and patches of a step": round(of_step * self.config.parallel.sequence),
+            "the same of the step that is sampled ahead": round(of_step if self.config.train.async_level else 0),
             "the same, made ready for the next": round(min(of_step, self.config.data.ahead_mb * 2**20)),
             "weights and optimizer": offloaded,
         }
@@ -238,9 +241,10 @@ def _moment_bytes(config: RunConfig, sizes: Sizes) -> int:
     return math.ceil(len(MOMENTS) * sizes.trained * MOMENT_BYTES[config.optimizer.states])
 
 
-def concurrent_responses(config: RunConfig, tokens: Tokens, sizes: Sizes, *, ranks: int) -> int:
-    """Responses that are sampled at once on one rank."""
-    return _Work(config, sizes, tokens, response_tokens=0, ranks=ranks).concurrent()
+def concurrent_responses(config: RunConfig, tokens: Tokens, *, num_prompts: float, n: int) -> int:
+    """Responses that an engine samples at once of those to some prompts, n to each."""
+    each = config.rollout.max_response_tokens + tokens.prompt_mean / n
+    return max(1, min(int(config.rollout.tokens_per_batch / each), round(num_prompts * n)))
 
 
 def text_layer_bytes(sizes: Sizes, *, item: int) -> int:

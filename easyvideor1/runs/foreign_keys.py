@@ -17,6 +17,7 @@ SAME = {
     "data.format_prompt": "data.templates",
     "data.override_chat_template": "model.chat_template",
     "data.shuffle": "data.shuffle",
+    "data.val_video_source_mode": "validation.cache_mode",
     "data.seed": "seed",
     "worker.actor.model.model_path": "model.path",
     "worker.actor.model.tokenizer_path": "model.tokenizer",
@@ -72,7 +73,7 @@ data.use_preprocessed_videos|true|cache.mode|false: realtime_only
 data.video_source_mode|null|cache.mode|the same three names
 data.preprocessed_video_dir|null|cache.dir|`easyvideor1 cache import FOLDER --data FILE` takes the frames over
 data.val_preprocessed_video_dir|null|cache.dir|one cache serves both: the key of an entry holds its settings
-data.val_video_source_mode|null||one cache and one mode serve both: the key of an entry holds its settings
+data.val_video_source_mode|null|validation.cache_mode|the same three names
 algorithm.gamma|1.0|algorithm.options.gae_gamma|of gae; the others look at whole responses
 algorithm.lam|1.0|algorithm.options.gae_lambda|of gae
 algorithm.adv_estimator|grpo|algorithm.name|grpo, ema_grpo, rloo, remax, reinforce_plus_plus, gdpo; gae: ppo
@@ -92,7 +93,7 @@ trainer.total_epochs|15|train.epochs|
 trainer.max_steps|null|train.steps|instead of epochs
 trainer.project_name|easy_r1|project|
 trainer.experiment_name|demo|out|the name of the folder
-trainer.logger|[console, wandb]|trackers|console and file are always there; not mlflow
+trainer.logger|[console, wandb]|trackers|console and file are always there
 trainer.nnodes|1||the launcher says it: `torchrun --nnodes`
 trainer.n_gpus_per_node|8||the launcher says it: `torchrun --nproc-per-node`
 trainer.max_try_make_batch|20|algorithm.options.refill_rounds|rounds that refill what was dropped, not whole batches

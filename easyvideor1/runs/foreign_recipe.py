@@ -43,7 +43,7 @@ ENGINE_ARGS = (
     "max_num_batched_tokens",
     "max_model_len",
 )
-TRACKERS = ("tensorboard", "wandb", "trackio", "swanlab")
+TRACKERS = ("tensorboard", "wandb", "trackio", "swanlab", "mlflow")
 NO_LIMIT = 1_000_000
 MOMENTS = {"adamw": "float32", "adamw_bf16": "bfloat16"}
 OFFLOADED = ("fsdp.enable_cpu_offload", "offload.offload_params", "offload.offload_optimizer")

@@ -23,9 +23,10 @@ def look_at_places(config: RunConfig) -> None:
         RunError: a disk is full.
     """
     places = {"out": Path(config.out)}
-    if config.cache.mode != "realtime_only":
-        look_at_cache(config.cache)
-        places["cache.dir"] = Path(config.cache.dir)
+    for cache in (config.cache, *([config.question_cache] if config.data.validation else [])):
+        if cache.mode != "realtime_only":
+            look_at_cache(cache)
+            places["cache.dir"] = Path(cache.dir)
     for key, folder in places.items():
         free_bytes = shutil.disk_usage(folder).free
         if free_bytes < LEAST_FREE_BYTES:

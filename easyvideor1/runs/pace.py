@@ -1,7 +1,8 @@
 """How long a step of a run may take, from a stated model: operations and bytes over what a device does per second.
 
 Sampling reads every weight once per token and all keys and values of the responses under way; an update multiplies
-every token with every weight, forward, and twice that backward. Both get the share of a device's pace below.
+every token with every weight, forward, and twice that backward, once per pass. Both get the share of a device's pace
+below. Groups that are dropped and sampled anew are not foreseen.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from easyvideor1.algo.algorithms import named_algorithm
+from easyvideor1.algo.algorithms import Algorithm
+from easyvideor1.algo.fit import fitting_algorithm
 from easyvideor1.config import RunConfig
 from easyvideor1.model.sizes import Sizes
 from easyvideor1.runs.devices import Device
@@ -38,7 +40,9 @@ class Pace:
     rollout_s: float
     update_s: float
     overlaps: bool
-    """See train.async_level."""
+    """Sampling is beside the update, by servers: an engine on the same GPU would share its pace with it."""
+    validation_s: float
+    """Of one validation; 0: there is none, or its files are not there."""
 
     @property
     def step_s(self) -> float:
@@ -46,7 +50,13 @@ class Pace:
         return max(self.load_s, work)
 
     def as_values(self) -> Mapping[str, float]:
-        return {"load_s": self.load_s, "rollout_s": self.rollout_s, "update_s": self.update_s, "step_s": self.step_s}
+        return {
+            "load_s": self.load_s,
+            "rollout_s": self.rollout_s,
+            "update_s": self.update_s,
+            "step_s": self.step_s,
+            "validation_s": self.validation_s,
+        }
 
 
 def pace(
@@ -57,29 +67,77 @@ def pace(
     Args:
         response_tokens: mean length of a response.
     """
-    n, train, rollout = config.rollout.n, config.train, config.rollout
+    train, made = config.train, fitting_algorithm(config)
     prompts = train.prompts_per_step / ranks
     length = round(tokens.prompt_mean)
-    item = 4 if config.model.dtype == "float32" else 2
     of_prompt = costs.prompt(num_tokens=length, num_vision=round(tokens.vision_mean))
-    of_responses = n * costs.response(response_tokens, num_prompt=length)
-    # Forward, gradients of inputs, gradients of weights; with activation checkpointing the forward once more.
-    passes = 2 + int(config.model.lora is None) + int(config.model.gradient_checkpointing)
-    passes += int(train.updates_per_step > 1) + int(bool(config.algorithm.options.get("kl_coef")))
-    passes += int(named_algorithm(config.algorithm).needs_values)
+    of_responses = config.rollout.n * costs.response(response_tokens, num_prompt=length)
     per_s = FLOPS_FRAC * device.flops / 2  # multiplications with their additions
-    num_at_once = concurrent_responses(config, tokens, sizes, ranks=ranks)
-    # Slots are refilled as responses end, so the tokens of all of them are shared by the slots.
-    num_turns = math.ceil(prompts * n / num_at_once) * response_tokens
-    kept = num_at_once * (length / n + response_tokens / 2) * sizes.attention_layers * 2 * sizes.key * item
-    turn_s = max(
-        (sizes.weights * item + kept) / (BYTES_FRAC * device.bytes_per_s),
-        num_at_once * (costs.token + costs.output) / per_s,
-        sizes.layers * LAYER_S[rollout.engine],
+    num_engines = ranks if config.rollout.engine != "vllm_server" else num_servers(config)
+
+    def asked_s(num_prompts: float, *, n: int, response_tokens: int) -> float:
+        """Time in which all engines answer some prompts n times."""
+        prompts = num_prompts / num_engines
+        num_at_once = concurrent_responses(config, tokens, num_prompts=prompts, n=n)
+        # Slots are refilled as responses end, so the tokens of all of them are shared by the slots.
+        num_turns = math.ceil(prompts * n / num_at_once) * response_tokens
+        item = 4 if config.model.dtype == "float32" else 2
+        kept = num_at_once * (length / n + response_tokens / 2) * sizes.attention_layers * 2 * sizes.key * item
+        turn_s = max(
+            (sizes.weights * item + kept) / (BYTES_FRAC * device.bytes_per_s),
+            num_at_once * (costs.token + costs.output) / per_s,
+            sizes.layers * LAYER_S[config.rollout.engine],
+        )
+        return prompts * of_prompt / per_s + num_turns * turn_s
+
+    rollout_s = sum(
+        asked_s(train.prompts_per_step, n=n, response_tokens=response_tokens) for n in num_responses(config, made)
+    )
+    limit = config.validation.max_response_tokens or config.rollout.max_response_tokens
+    validation_s = asked_s(
+        tokens.num_questions, n=1 + train.validation_samples, response_tokens=min(response_tokens, limit)
     )
     return Pace(
         load_s=prompts * tokens.example_bytes_mean / READ_BYTES_PER_S / config.data.workers,
-        rollout_s=prompts * of_prompt / per_s + num_turns * turn_s,
-        update_s=prompts * passes * (of_prompt + of_responses) / per_s,
-        overlaps=train.async_level > 0,
+        rollout_s=rollout_s,
+        update_s=prompts * num_forwards(config, made) * (of_prompt + of_responses) / per_s,
+        overlaps=train.async_level > 0 and config.rollout.engine == "vllm_server",
+        validation_s=validation_s,
     )
+
+
+def num_servers(config: RunConfig) -> int:
+    """Of `rollout.engine: vllm_server`; all ranks share them."""
+    return len(config.rollout.vllm.servers) or config.rollout.vllm.start_servers
+
+
+def num_responses(config: RunConfig, algorithm: Algorithm) -> tuple[int, ...]:
+    """To each prompt of a step; and to the same with its frames shuffled, which is read anew, where that is asked."""
+    if not algorithm.needs_policy_rollouts:
+        return ()
+    n = config.rollout.n
+    usual = n + int(algorithm.needs_greedy_baseline)
+    return (usual, max(1, n // 2)) if algorithm.temporal_bonus else (usual,)
+
+
+def num_forwards(config: RunConfig, algorithm: Algorithm) -> int:
+    """What an update multiplies, in forwards over the groups of its step.
+
+    In each pass: the forward, the gradients of inputs and of weights, with activation checkpointing the forward again,
+    and that of the reference. Once: the old log-probs where there are several optimizer steps, policy and reference
+    where the KL is in the reward, and the policy where there is a value head.
+    """
+    train = config.train
+    in_pass = 2 + int(config.model.lora is None) + int(config.model.gradient_checkpointing)
+    in_pass += int(algorithm.needs_reference)
+    once = int(train.updates_in_all > 1)
+    kl_is_in_reward = algorithm.needs_reference and algorithm.kl_in == "reward"
+    once += int(kl_is_in_reward) + int(kl_is_in_reward or algorithm.needs_values)
+    return train.passes * in_pass + once
+
+
+def num_validations(config: RunConfig, *, steps: int) -> int:
+    """Of a run with validation data."""
+    every = config.train.validate_every
+    after = set(range(every, steps + 1, every)) if every else set()
+    return int(config.validation.before_training) + len(after | {steps})

@@ -26,8 +26,14 @@ class Parts:
     encoder: Encoder
     prepare: Preparer
     rewards: RewardPool
+    question_frames: FrameCache
+    """What the media of validation questions are read with."""
     plan: Planner
     """Plans a medium where a file cannot hang this process."""
+
+    @property
+    def prepare_question(self) -> Preparer:
+        return self.prepare.reading(self.question_frames)
 
 
 @contextmanager
@@ -50,4 +56,10 @@ def opened(config: RunConfig) -> Iterator[Parts]:
             dtype=getattr(torch, config.model.dtype),
             plan=decoder.plan,
         )
-        yield Parts(encoder=encoder, prepare=prepare, rewards=rewards, plan=decoder.plan)
+        yield Parts(
+            encoder=encoder,
+            prepare=prepare,
+            rewards=rewards,
+            question_frames=FrameCache.open(config.question_cache, decode=decoder.decode),
+            plan=decoder.plan,
+        )

@@ -62,6 +62,8 @@ class Tokens:
     """Of their frames, uncompressed."""
     basis: str
     """Where the numbers come from, in words."""
+    num_questions: int = 0
+    """Of validation; 0: there are none, or their files are not there."""
 
     @property
     def prompt_mean(self) -> float:
@@ -119,7 +121,13 @@ def planned_tokens(config: RunConfig, *, vision: VisionSpec, encoder: Encoder | 
         num_media=len(media),
         cache_bytes=round(total / max(1, num_seen) * len(media)),
         basis=f"{len(good)} of {len(rows)} rows planned, {told}",
+        num_questions=_num_questions(config),
     )
+
+
+def _num_questions(config: RunConfig) -> int:
+    sources = config.data.validation
+    return len(read_all(sources)) if all(Path(source.path).is_file() for source in sources) else 0
 
 
 def _tried(count: Callable[[Sample], Counted], sample: Sample) -> Counted | DataError:
@@ -201,6 +209,7 @@ def _largest(config: RunConfig, vision: VisionSpec) -> Tokens:
         num_media=0,
         cache_bytes=0,
         basis=f"{missing} is not there: every sample is taken to be a video of the most frames and pixels",
+        num_questions=_num_questions(config),
     )
 
 

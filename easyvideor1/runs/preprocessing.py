@@ -66,6 +66,7 @@ class Preprocessed:
             "total": found.total,
             "done": found.done,
             "reused": found.reused,
+            "derived": found.derived,
             "failed": found.failed,
             "written_bytes": found.written_bytes,
             "evicted": found.evicted,
@@ -125,6 +126,7 @@ def preprocess(
 def counts(summary: Summary) -> str:
     """The state of a summary in one line."""
     text = f"{summary.finished}/{summary.total} media: {summary.done} stored, {summary.reused} reused"
+    text += f", {summary.derived} of the frames of others" if summary.derived else ""
     return f"{text}, {summary.failed} failed" if summary.failed else text
 
 

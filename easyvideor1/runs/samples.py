@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from easyvideor1.config import RunConfig
 from easyvideor1.config_data import CacheConfig, DataConfig, SourceConfig
@@ -51,7 +52,7 @@ def load_samples(
         try_own_rewards(parts.rewards, config.reward, [training])
         check([training])
         return samples, None
-    validation = _checked(config.data.validation, config, parts, limit=length_limit(config.data), on_bad=on_bad)
+    validation = _checked_questions(config, parts, on_bad=on_bad)
     questions = _usable(validation, on_bad=on_bad)
     if not config.data.allow_shared_validation:
         refuse_shared(training, validation)
@@ -62,8 +63,12 @@ def load_samples(
 
 def load_questions(config: RunConfig, parts: Parts, *, on_bad: OnBad | None) -> Samples:
     """The usable validation questions of a run; arguments and errors as of `load_samples`."""
-    limit = length_limit(config.data)
-    return _usable(_checked(config.data.validation, config, parts, limit=limit, on_bad=on_bad), on_bad=on_bad)
+    return _usable(_checked_questions(config, parts, on_bad=on_bad), on_bad=on_bad)
+
+
+def _checked_questions(config: RunConfig, parts: Parts, *, on_bad: OnBad | None) -> CheckedData:
+    asked = replace(config, cache=config.question_cache)
+    return _checked(asked.data.validation, asked, parts, limit=length_limit(config.data), on_bad=on_bad)
 
 
 def refuse_shared(training: CheckedData, validation: CheckedData) -> None:

@@ -30,9 +30,10 @@ from easyvideor1.jobs.pool import Pool, naming
 from easyvideor1.runs.media import media_specs, model_vision
 from easyvideor1.types import Clip, FrameSpec, Media, MediaPlan, VisionSpec
 from easyvideor1.video.cache import FrameCache
+from easyvideor1.video.keys import cache_key
 from easyvideor1.video.known_files import FOLDER as FILES_FOLDER
 from easyvideor1.video.known_files import KnownFiles
-from easyvideor1.video.sampling import cache_key, plan_media
+from easyvideor1.video.sampling import plan_media
 from easyvideor1.video.source import locate
 from easyvideor1.video.taken_over import FOLDER, TakenOver, grid_of
 

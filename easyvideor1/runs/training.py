@@ -244,7 +244,7 @@ def answer_questions(
         share = ranks.share(questions)
         answers = validate(
             share,
-            prepare=parts.prepare,
+            prepare=parts.prepare_question,
             on_bad=bad.append if config.data.on_bad_sample == "skip" else None,
             engine=engine,
             score=parts.rewards.score,

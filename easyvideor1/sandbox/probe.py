@@ -37,25 +37,31 @@ if input() == "all":
 """Prints what it could do; without the kernel's filter only processes are forbidden."""
 
 
-@functools.cache
 def isolation_here() -> Isolation:
-    """The strongest walls that hold here; the log says which.
+    """The strongest walls that hold here; the log says which, a warning where they are weak.
 
     Raises:
         UsageError: none do.
     """
+    isolation = _strongest()
+    if isolation.seccomp:
+        log.info("Python answers run behind %s", isolation.text)
+    else:
+        log.warning(
+            "Python answers run behind %s: they can read files, use the network and signal processes of their user; "
+            "install bubblewrap",
+            isolation.text,
+        )
+    return isolation
+
+
+@functools.cache
+def _strongest() -> Isolation:
+    """The first of the walls that hold, tried once in a process."""
     reasons = []
     for isolation in candidates():
         reason = why_not(isolation)
         if reason is None:
-            if isolation.seccomp:
-                log.info("Python answers run behind %s", isolation.text)
-            else:
-                log.warning(
-                    "Python answers run behind %s: they can read files, use the network and signal processes of their "
-                    "user; install bubblewrap",
-                    isolation.text,
-                )
             return isolation
         reasons.append(f"{isolation.text}: {reason}")
     raise UsageError(

@@ -75,7 +75,7 @@ def filter_calls(*, may_open: bool) -> None:
     Raises:
         NoFilterError: the kernel refuses it.
     """
-    code = _program(platform.machine(), pid=os.getpid(), may_open=may_open)
+    code = program_for(platform.machine(), pid=os.getpid(), may_open=may_open)
     held = ctypes.create_string_buffer(code, len(code))
     given = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(held)), 16)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -83,7 +83,7 @@ def filter_calls(*, may_open: bool) -> None:
         raise NoFilterError(os.strerror(ctypes.get_errno()))
 
 
-def _program(machine: str, *, pid: int, may_open: bool) -> bytes:
+def program_for(machine: str, *, pid: int, may_open: bool) -> bytes:
     """The filter, eight bytes an instruction.
 
     Raises:

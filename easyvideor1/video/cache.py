@@ -28,6 +28,7 @@ from easyvideor1.types import Clip, MediaPlan
 from easyvideor1.video.cache_size import cache_size, set_sizes
 from easyvideor1.video.clip_file import FORMAT, TEMP_SUFFIX, DamagedClip, read_tensors
 from easyvideor1.video.codecs import codec_named
+from easyvideor1.video.origins import HEADER_NAME, Origins, derived, made_of
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,8 @@ class CacheCounters:
     hits: int = 0
     misses: int = 0
     decodes: int = 0
+    derived: int = 0
+    """Clips made of the frames of another entry instead of decoded."""
     rebuilt: int = 0
     """Damaged entries that were decoded again."""
     evicted: int = 0
@@ -147,7 +150,7 @@ class FrameCache:
                 f"the stored frames are damaged: {damage}" if damage else f"no stored frames in {self.dir}",
                 where=plan.media.name,
                 remedy=f"{clean} `easyvideor1 preprocess DATA --cache {self.dir}` with the same frame settings, "
-                "or set cache.mode to prefer_preprocessed",
+                "or set cache.mode (of validation: validation.cache_mode) to prefer_preprocessed",
             )
         with locked(self.dir / "locks" / path.name):
             clip, _ = self._stored(path, plan)  # another process may have stored it while this one waited
@@ -156,7 +159,7 @@ class FrameCache:
             if damage is not None:
                 log.warning("rebuilding a damaged cache entry: %s", damage)
             self._count(misses=1, rebuilt=int(damage is not None))
-            return self._write(path, self._decoded(plan))
+            return self._write(plan, self._derived(plan) or self._decoded(plan))
 
     def _stored(self, path: Path, plan: MediaPlan) -> tuple[Clip | None, DamagedClip | None]:
         """The clip of an entry, or what is wrong with it; (None, None) if there is none."""
@@ -173,6 +176,13 @@ class FrameCache:
         _touch(path)
         return clip, None
 
+    def _derived(self, plan: MediaPlan) -> Clip | None:
+        """The clip of a plan out of another entry; None where none holds all its frames."""
+        keys = Origins(self.dir).keys(plan.origin) if plan.origin else []
+        clip = derived(plan, self.codec, (self._path_of(key) for key in keys if key != plan.cache_key))
+        self._count(derived=int(clip is not None))
+        return clip
+
     def _decoded(self, plan: MediaPlan) -> Clip:
         started = time.perf_counter()
         try:
@@ -187,12 +197,15 @@ class FrameCache:
         clip.frames.flags.writeable = False
         return clip
 
-    def _write(self, path: Path, clip: Clip) -> Clip:
+    def _write(self, plan: MediaPlan, clip: Clip) -> Clip:
         """Store a clip and give it back as the entry holds it (the same bytes that every later hit gives)."""
+        path, made = self.path(plan), made_of(plan, clip)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _clear_folder(path)
-            written_bytes = self.codec.write(path, clip)
+            written_bytes = self.codec.write(path, clip, extra={HEADER_NAME: made.text} if made else None)
+            if made is not None:
+                Origins(self.dir).note(made, plan.cache_key)
             clip = self.codec.read(path)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):

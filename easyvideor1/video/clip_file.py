@@ -168,6 +168,25 @@ def read_tensors(path: Path, *, verify: bool = True) -> tuple[dict[str, np.ndarr
     return tensors, metadata
 
 
+def read_metadata(path: Path) -> dict[str, str]:
+    """The text of a file's header; its arrays are not looked at.
+
+    Raises:
+        DamagedClip: it is no header.
+        FileNotFoundError: there is no such file.
+    """
+    with path.open("rb") as file:
+        head = file.read(8)
+        try:
+            (length,) = struct.unpack("<Q", head)
+            if length > MAX_HEADER_BYTES:
+                raise ValueError(f"a header of {length} bytes")
+            found = json.loads(file.read(length))["__metadata__"]
+            return {str(key): str(text) for key, text in found.items()}
+        except (struct.error, *UNREADABLE) as error:
+            raise DamagedClip(f"not a clip file, or cut: {_told(error)}", where=str(path)) from None
+
+
 def _arrays(mapped: mmap.mmap) -> tuple[dict[str, np.ndarray], dict[str, str], int]:
     """The arrays and the text of a file, and where it ought to end; ValueError and its kin where it makes no sense."""
     (length,) = struct.unpack("<Q", mapped[:8])

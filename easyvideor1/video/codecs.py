@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -43,8 +43,8 @@ class Codec(Protocol):
     """Part of an entry's file name; letters and digits."""
     is_lossless: bool
 
-    def write(self, path: Path, clip: Clip) -> int:
-        """Store a clip whole or not at all; returns bytes on disk."""
+    def write(self, path: Path, clip: Clip, *, extra: Mapping[str, str] | None = None) -> int:
+        """Store a clip whole or not at all, with further text in its header; returns bytes on disk."""
         ...
 
     def read(self, path: Path) -> Clip:
@@ -58,8 +58,8 @@ class Raw:
     name = "raw"
     is_lossless = True
 
-    def write(self, path: Path, clip: Clip) -> int:
-        return write_clip(path, clip)
+    def write(self, path: Path, clip: Clip, *, extra: Mapping[str, str] | None = None) -> int:
+        return write_clip(path, clip, extra=extra)
 
     def read(self, path: Path) -> Clip:
         return read_clip(path)
@@ -85,15 +85,15 @@ class Packed:
         self.name, self.is_lossless = packer.name, packer.is_lossless
         self.packer = packer
 
-    def write(self, path: Path, clip: Clip) -> int:
+    def write(self, path: Path, clip: Clip, *, extra: Mapping[str, str] | None = None) -> int:
         pieces = [self.packer.pack(frame) for frame in clip.frames]
         tensors = {
             "times_s": np.asarray(clip.times_s, np.float64),
             "piece_ends": np.cumsum([len(piece) for piece in pieces], dtype=np.int64),
             "pieces": np.frombuffer(b"".join(pieces), np.uint8),
         }
-        shape = json.dumps(clip.frames.shape)
-        return write_tensors(path, tensors, clip_metadata(clip) | {"codec": self.name, "shape": shape})
+        packing = {"codec": self.name, "shape": json.dumps(clip.frames.shape)}
+        return write_tensors(path, tensors, clip_metadata(clip) | packing | dict(extra or {}))
 
     def read(self, path: Path) -> Clip:
         tensors, metadata = read_tensors(path)

@@ -33,6 +33,8 @@ class Stored:
     """An entry of the cache, made now or before."""
 
     reused: bool
+    derived: bool
+    """Made of the frames of another entry, not decoded."""
     written_bytes: int
     """Size of the entry; 0 where it is reused."""
     evicted: int
@@ -62,7 +64,8 @@ class StoreFrames:
         if not cache.contains(plan):
             warnings = cache.load(plan).warnings
         return Stored(
-            reused=cache.counters.decodes == 0,  # also where another process stored it while this one waited
+            reused=cache.counters.misses == 0,  # also where another process stored it while this one waited
+            derived=cache.counters.derived > 0,
             written_bytes=int(cache.counters.written_bytes),
             evicted=int(cache.counters.evicted),
             duration_s=plan.duration_s,
@@ -89,6 +92,8 @@ class Summary:
     total_source_bytes: int
     done: int = 0
     reused: int = 0
+    derived: int = 0
+    """Of those done: not decoded, but made of the frames of other entries."""
     failed: int = 0
     source_bytes: int = 0
     """Of all finished jobs."""
@@ -120,7 +125,8 @@ class Summary:
             self.done += 1
             self.written_bytes += stored.written_bytes
             self.evicted += stored.evicted
-            self.decoded_s += stored.duration_s
+            self.derived += int(stored.derived)
+            self.decoded_s += 0.0 if stored.derived else stored.duration_s
 
 
 def distinct_jobs(uses: Iterable[tuple[Media, str]]) -> list[Job]:

@@ -14,7 +14,6 @@ Steps 2-4 are the rule of qwen-vl-utils 0.0.14 wherever that one keeps its own l
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,16 +24,14 @@ import numpy as np
 from easyvideor1.errors import MediaError, UsageError
 from easyvideor1.model.families import family
 from easyvideor1.types import FrameSpec, Media, MediaPlan, VisionSpec
+from easyvideor1.video.keys import cache_key, origin_of, setting_of
 from easyvideor1.video.known_files import FRESH, Files
 from easyvideor1.video.probe import Header
-from easyvideor1.video.resize import RESIZE_RULE
 from easyvideor1.video.source import Source, identity, locate
 from easyvideor1.video.stills import picture_header
 from easyvideor1.video.taken_over import grid_of
 from easyvideor1.video.tone_map import TONE_RULE
 
-DECODER_RULE = "pyav-2"
-"""Part of the cache key; count it up when decoding gives other pixels or times for some file."""
 MAX_ASPECT = 200
 """Largest ratio of the longest side to the shortest, as in qwen-vl-utils."""
 EPSILON_S = 1e-6
@@ -187,6 +184,8 @@ def _plan(
         duration_s=duration_s,
         cache_key=cache_key(media, content, spec, vision, is_list=is_list, treatment=treatment),
         content=content,
+        origin=origin_of(media, content, spec, size, is_list=is_list, treatment=treatment),
+        setting=setting_of(media.kind, spec, vision),
         warnings=warnings,
     )
 
@@ -392,38 +391,6 @@ def content_digest(located: Source | tuple[Source, ...], files: Files = FRESH) -
     if not isinstance(located, tuple):
         return files.identity(located)
     return hashlib.sha256(" ".join(identity(source) for source in located).encode()).hexdigest()
-
-
-def cache_key(
-    media: Media,
-    content: str,
-    spec: FrameSpec,
-    vision: VisionSpec,
-    *,
-    is_list: bool,
-    treatment: tuple[str, ...] = (),
-) -> str:
-    """Hex digest of everything the frames depend on, and of nothing else.
-
-    Args:
-        content: as of `content_digest`.
-        is_list: it is a folder or list of frames.
-        treatment: what is done about this medium that is not done about a plain one.
-    """
-    is_video = media.kind == "video"
-    parts = {
-        "content": content,
-        "kind": media.kind,
-        "clip": [media.start_s, media.end_s] if is_video else None,
-        # The rate at which a file is sampled stands with the frame rules, wherever it was asked for.
-        "times": [media.fps if is_list else None, media.times_s] if is_video else None,
-        "frames": [spec.fps, spec.min_frames, spec.max_frames, spec.total_pixels] if is_video else None,
-        "decoder": [spec.backend, spec.deinterlace] if is_video else None,
-        "pixels": [spec.min_pixels, spec.max_pixels],
-        "factor": [vision.factor_px, vision.temporal_patch if is_video else 1],
-        "rules": [DECODER_RULE, RESIZE_RULE, *treatment],
-    }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def _triple(values: Any) -> tuple[float, float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from easyvideor1.jobs.worker import usable_cores
 from easyvideor1.video.cache import ENTRY_NAME, Entry, entries, evict, remove_abandoned
 from easyvideor1.video.clip_file import FORMAT, DamagedClip, read_tensors
 from easyvideor1.video.codecs import codec_named, codec_of_file
+from easyvideor1.video.origins import HEADER_NAME, Origins, read_made_of
 
 DAY_S = 86_400.0
 
@@ -55,6 +57,7 @@ def collect_garbage(folder: Path, *, max_bytes: int | None, unused_days: float |
     for entry in useless:
         entry.path.unlink(missing_ok=True)
     removed, left_bytes = len(useless), sum(entry.size_bytes for entry in entries(folder))
+    Origins(folder).remove_gone({_key(entry) for entry in entries(folder)})
     if max_bytes is not None:
         evicted, left_bytes = evict(folder, max_bytes=max_bytes)
         removed += evicted
@@ -80,14 +83,14 @@ def export(folder: Path, out: Path, *, codec: str) -> dict[str, object]:
                 where=str(entry.path),
                 remedy="export with --codec jpeg, or preprocess again",
             )
-        match = ENTRY_NAME.fullmatch(entry.path.name)
-        assert match is not None
-        target = out / entry.path.parent.name / f"{match['key']}.{packing.name}.v{FORMAT}.safetensors"
+        target = out / entry.path.parent.name / f"{_key(entry)}.{packing.name}.v{FORMAT}.safetensors"
         if not target.exists():
-            clip = source.read(entry.path)
+            clip, made = source.read(entry.path), read_made_of(entry.path)
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                written += packing.write(target, clip)
+                written += packing.write(target, clip, extra={HEADER_NAME: made.text} if made else None)
+                if made is not None:
+                    Origins(out).note(made, _key(entry))
             except OSError as error:
                 raise UsageError(f"--out {out}: cannot be written: {error.strerror}") from None
             copied += 1
@@ -111,6 +114,14 @@ def _is_current(entry: Entry) -> bool:
 
 
 def _codec_name(entry: Entry) -> str:
+    return _named(entry)["codec"]
+
+
+def _key(entry: Entry) -> str:
+    return _named(entry)["key"]
+
+
+def _named(entry: Entry) -> re.Match[str]:
     match = ENTRY_NAME.fullmatch(entry.path.name)
-    assert match is not None
-    return match["codec"]
+    assert match is not None, entry.path
+    return match

@@ -13,6 +13,7 @@ from easyvideor1.types import Clip
 from easyvideor1.video.cache import entries
 from easyvideor1.video.clip_file import read_clip
 from easyvideor1.video.codecs import CODECS, codec_of_file
+from easyvideor1.video.origins import HEADER_NAME, MadeOf, Origins
 
 HALF_DAY_S = 43_200.0
 
@@ -125,3 +126,91 @@ def test_stats_as_text_put_a_codec_on_a_line(capsys, tmp_path):
     fill(tmp_path)
     assert main(["cache", "stats", str(tmp_path)]) == 0
     assert "\n  raw: entries 3, bytes 0.0 MB\n" in capsys.readouterr().out
+
+
+SETTINGS = ("video fps=2 max_frames=128", "video fps=1 max_frames=128", "video fps=2 max_frames=64")
+
+
+def fill_settings(folder: Path) -> dict[str, list[Path]]:
+    """Two entries of each setting, and two that tell none; all unused for half a day or more."""
+    paths = fill(folder, 2 * len(SETTINGS) + 2)
+    by_setting: dict[str, list[Path]] = {}
+    for place, path in enumerate(paths):
+        setting = SETTINGS[place % len(SETTINGS)] if place < 2 * len(SETTINGS) else ""
+        by_setting.setdefault(setting, []).append(path)
+        if setting:
+            made = MadeOf(origin="abcd", setting=setting, frame_numbers=(0, 1), is_plain=True)
+            CODECS["raw"].write(path, read_clip(path), extra={HEADER_NAME: made.text})
+            Origins(folder).note(made, path.name.partition(".")[0])
+            used_s = time.time() - HALF_DAY_S * (1 + place)
+            os.utime(path, (used_s, used_s))
+    return by_setting
+
+
+def left(folder: Path) -> set[Path]:
+    return {entry.path for entry in entries(folder)}
+
+
+def test_gc_lists_settings_and_removes_those_that_are_chosen_once_it_is_told_so(capsys, tmp_path):
+    paths = fill_settings(tmp_path)
+    everything = left(tmp_path)
+    _, found = answer(capsys, "gc", tmp_path, "--settings")
+    assert {setting: held["entries"] for setting, held in found["by_setting"].items()} == dict.fromkeys(SETTINGS, 2)
+    size = sum(path.stat().st_size for path in paths[SETTINGS[0]])
+    assert found["by_setting"][SETTINGS[0]]["bytes"] == size
+    assert (found["kept_of_unknown_setting"], found["chosen_entries"]) == (2, 0)
+
+    _, found = answer(capsys, "gc", tmp_path, "--delete", "fps=2.0 max_frames=128")
+    assert (found["chosen_entries"], found["chosen_bytes"], found["removed_entries"]) == (2, size, 0)
+    assert left(tmp_path) == everything
+    assert main(["cache", "gc", str(tmp_path), "--delete", "fps=2.0 max_frames=128"]) == 0
+    assert "with --yes" in capsys.readouterr().out
+
+    _, found = answer(capsys, "gc", tmp_path, "--delete", "fps=2 max_frames=128", "--yes")
+    assert found["removed_entries"] == 2
+    assert left(tmp_path) == everything - {*paths[SETTINGS[0]]}
+
+
+def test_gc_keeps_settings_by_name_and_what_tells_none(capsys, tmp_path):
+    paths = fill_settings(tmp_path)
+    others = [tmp_path / name for name in ("failed.jsonl", "files/ab/x.json", ".sizes.v1.json", "ab/notes.txt")]
+    for other in others:  # of the cache's own and of somebody else's
+        other.parent.mkdir(parents=True, exist_ok=True)
+        other.write_text("{}")
+        os.utime(other, (0, 0))
+    _, found = answer(capsys, "gc", tmp_path, "--keep", "fps=1", "--yes")
+    assert all(other.exists() for other in others)
+    assert (found["removed_entries"], found["kept_of_unknown_setting"]) == (4, 2)
+    assert left(tmp_path) == {*paths[SETTINGS[1]], *paths[""]}
+    assert len(Origins(tmp_path).keys("abcd")) == 6
+    answer(capsys, "gc", tmp_path)  # which also takes what is gone off the lists
+    assert len(Origins(tmp_path).keys("abcd")) == 2
+
+
+def test_gc_leaves_what_is_in_use_or_younger_than_asked(capsys, tmp_path):
+    paths = fill_settings(tmp_path)
+    os.utime(paths[SETTINGS[0]][0])
+    _, found = answer(capsys, "gc", tmp_path, "--delete", "max_frames=128", "--older-than", "1.75", "--yes")
+    assert (found["removed_entries"], found["kept_in_use"]) == (2, 1)
+    # Unused for half a day, one day, ..: of the four with 128 frames, those of 2 and 2.5 days are older.
+    assert left(tmp_path) & {*paths[SETTINGS[0]]} == {paths[SETTINGS[0]][0]}
+    assert left(tmp_path) & {*paths[SETTINGS[1]]} == {paths[SETTINGS[1]][0]}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [(("--delete", "fps=3"), SETTINGS[0]), (("--keep", "fps=1", "--max-bytes", "1G"), "--max-bytes goes by last use")],
+)
+def test_gc_refuses_settings_that_no_entry_has_and_two_rules_at_once(capsys, tmp_path, words, says):
+    fill_settings(tmp_path)
+    assert main(["cache", "gc", str(tmp_path), *words, "--yes"]) == 2
+    assert says in capsys.readouterr().err
+    assert len(left(tmp_path)) == 8
+
+
+def test_export_takes_along_what_the_frames_are(capsys, tmp_path):
+    fill_settings(tmp_path / "one")
+    answer(capsys, "export", tmp_path / "one", "--out", tmp_path / "other", "--codec", "zstd")
+    _, found = answer(capsys, "gc", tmp_path / "other", "--settings")
+    assert list(found["by_setting"]) == sorted(SETTINGS)
+    assert Origins(tmp_path / "other").keys("abcd") == Origins(tmp_path / "one").keys("abcd")

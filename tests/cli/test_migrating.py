@@ -216,7 +216,8 @@ def test_our_keys_in_the_table_are_keys() -> None:
         ({"worker": {"actor": {"optim": {"strategy": "adamw_bf16"}}}}, {"optimizer.states": "bfloat16"}),
         ({"worker": {"actor": {"offload": {"offload_optimizer": True}}}}, {"parallel.cpu_offload": True}),
         ({"trainer": {"save_model_only": True}}, {"train.checkpoint_optimizer": False}),
-        ({"trainer": {"save_limit": -1, "logger": ["console", "wandb", "mlflow"]}}, {"trackers": ["wandb"]}),
+        ({"trainer": {"save_limit": -1, "logger": ["console", "wandb", "mlflow", "clearml"]}},
+         {"trackers": ["wandb", "mlflow"]}),
         ({"worker": {"actor": {"loss_type": "gspo"}}}, {"algorithm.options.ratio": "sequence"}),
         ({"worker": {"actor": {"loss_type": "cispo"}}}, {"algorithm.options.loss": "cispo"}),
         ({"worker": {"actor": {"optim": {"lr_scheduler_type": "cosine", "min_lr_ratio": 0.1,
@@ -234,6 +235,7 @@ def test_our_keys_in_the_table_are_keys() -> None:
           "algorithm.options.kl_in": "reward", "algorithm.options.kl_kind": "k1"}),
         ({"data": {"val_files": "v.json", "val_video_fps": 1.0}},
          {"data.validation": [{"path": "v.json", "video": {"fps": 1.0}}]}),
+        ({"data": {"val_video_source_mode": "preprocessed_only"}}, {"validation.cache_mode": "preprocessed_only"}),
         ({"data": {"use_preprocessed_videos": False}}, {"cache.mode": "realtime_only"}),
     ],
 )  # fmt: skip
@@ -251,7 +253,7 @@ def test_values_mean_what_they_meant(tmp_path: Path, given: dict[str, Any], ours
             node = node[part]
         assert node == value
     named = {key for key, _, _ in made.left_out}
-    assert named == ({"trainer.logger"} if "mlflow" in str(given) else set())
+    assert named == ({"trainer.logger"} if "clearml" in str(given) else set())
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:

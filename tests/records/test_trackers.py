@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from support.fake_mlflow import FakeMLflow
 
 from easyvideor1.errors import UsageError
 from easyvideor1.records import trackers
 from easyvideor1.records.metrics import MetricsLog
-from easyvideor1.records.trackers import TrackedRun, Trackers, tracked
+from easyvideor1.records.mlflow_run import NAME_LENGTH, fitting_name
+from easyvideor1.records.tracked_run import TrackedRun
+from easyvideor1.records.trackers import Trackers, tracked
 
+LONG = [f"{'deep/' * 80}{end}" for end in ("first", "second")]
 CONFIG = {"seed": 3, "rollout": {"n": 8}}
 
 
@@ -102,6 +106,45 @@ def test_trackio_keeps_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     log_steps(["trackio"], tmp_path / "run", range(3))
     kept = b"".join(path.read_bytes() for path in (tmp_path / "trackio").rglob("*") if path.is_file())
     assert b"reward/mean" in kept
+
+
+def test_mlflow_has_every_number_and_goes_on_in_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In its own table on this machine."""
+    mlflow = pytest.importorskip("mlflow")
+    pytest.importorskip("sqlalchemy")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    log_steps(["mlflow"], tmp_path / "run", range(2))
+    log_steps(["mlflow"], tmp_path / "run", range(2, 4))
+    client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'run' / 'mlflow.db'}")
+    (run,) = client.search_runs([client.get_experiment_by_name("made-up").experiment_id])
+    assert (run.info.run_name, run.info.status) == ("run", "FINISHED")
+    assert run.data.params == {"seed": "3", "rollout.n": "8"}
+    history = client.get_metric_history(run.info.run_id, "reward/mean")
+    assert sorted((item.step, item.value) for item in history) == [(0, 0), (1, 0.125), (2, 0.25), (3, 0.375)]
+    assert len(client.get_metric_history(run.info.run_id, "accuracy/multiple choice")) == 4
+
+
+def test_what_mlflow_is_told_is_what_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of problem types and reward parts come from data: one that it refuses must not end the charts."""
+    fake = FakeMLflow()
+    fake.install(monkeypatch)
+    config = {"reward": {"weights": {"iou@0.5": 1.0, "": 2.0}}, "data": {"train": [{"path": "x" * 9000}]}} | {
+        f"key{number}": number for number in range(150)
+    }
+    names = ["accuracy/multiple choice", "reward/iou@0.5", "part/../../x", "\u00e9t\u00e9", "a//b", *LONG]
+    for steps in (range(2), range(2, 3)):
+        (tmp_path / "run").mkdir(exist_ok=True)
+        with tracked(["mlflow"], folder=tmp_path / "run", project="p", config=config) as found:
+            for step in steps:
+                found.log(step, dict.fromkeys(names, 0.5) | {f"m{number}": 1.0 for number in range(1200)})
+            assert found._open, "it was let go"
+    (run,) = fake.runs.values()
+    assert run.status == "FINISHED"
+    assert len(run.params) == 153
+    assert run.metrics["accuracy/multiple choice"] == run.metrics["reward/iou_0.5"] == [0, 1, 2]
+    assert len(run.metrics) == len(names) + 1200, "no two names became one"
+    assert fitting_name("a" * NAME_LENGTH) == "a" * NAME_LENGTH
 
 
 def test_one_that_needs_a_key_stops_the_run_with_a_line_and_asks_nothing(

@@ -1,5 +1,6 @@
 """Plans: sizes of models, counts of tokens, memory part by part, and what is said where a run does not fit."""
 
+import functools
 import json
 import re
 from dataclasses import replace
@@ -11,18 +12,22 @@ import torch
 from support.small_run import recipe, rows, write_inputs, write_rows
 from support.tiny_models import tiny_case, tiny_model
 
+from easyvideor1.algo.fit import fitting_algorithm
 from easyvideor1.cli import main
 from easyvideor1.config import LoraConfig, ModelConfig, RunConfig
 from easyvideor1.data.samples import read_samples
 from easyvideor1.errors import UsageError
-from easyvideor1.model.sizes import model_without_weights, sizes_of
+from easyvideor1.model.sizes import Sizes, model_without_weights, sizes_of
 from easyvideor1.recipe import RECIPES, load_config
 from easyvideor1.runs.devices import DEVICES
 from easyvideor1.runs.footprint import Footprint, footprint, text_layer_bytes, tower_layer_bytes, usable_bytes
+from easyvideor1.runs.pace import Pace, num_forwards, num_responses, num_validations, pace
 from easyvideor1.runs.parts import opened
 from easyvideor1.runs.planned_tokens import Counted, Tokens
 from easyvideor1.runs.planning import Plan, make_plan
 from easyvideor1.training import shared_prefix
+from easyvideor1.training.balance import Costs
+from easyvideor1.training.costs import costs_of
 from easyvideor1.training.logprobs import response_logprobs
 from easyvideor1.training.pack import pack_groups
 
@@ -113,6 +118,11 @@ def test_what_lasts_is_exact_by_hand() -> None:
     }
     ahead = replace(config, train=replace(config.train, async_level=1))
     assert memory(ahead).lasting["copy that samples"] == 2 * num
+    # Of two ranks that compute packs of the largest size together, each has half of one.
+    whole, half = (
+        memory(load_config("qwen3_vl_8b_video", words), ranks=2).update for words in ((), ["parallel.sequence=2"])
+    )
+    assert half["activations, text"] == pytest.approx(whole["activations, text"] / 2, rel=1e-6)
     # Keys and values of as many responses as tokens_per_batch allows, each with its part of the prompt's.
     at_once = 65_536 // (4096 + 125)
     assert memory(config).rollout["KV cache"] == at_once * (4096 + 125) * 36 * 2 * 1024 * 2
@@ -180,6 +190,8 @@ def test_what_is_advised_makes_it_fit(capsys: pytest.CaptureFixture[str]) -> Non
     advised = re.search(r"^  (train.tokens_per_pack=\d+)$", told, re.MULTILINE)
     assert advised
     assert main(["plan", "qwen3_vl_8b_video", "--gpu", "h100", "--gpus", "32", advised[1]]) == 0
+    assert "\n  parallel.sequence=2\n" in told
+    assert main(["plan", "qwen3_vl_8b_video", "--gpu", "h100", "--gpus", "32", "parallel.sequence=2"]) == 0
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in RECIPES.glob("*.yaml")))
@@ -213,5 +225,97 @@ def test_rows_that_cannot_be_used_are_counted_and_missing_data_are_bounded(small
 def test_engines_and_sampling_ahead_are_planned_for_several_gpus(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["plan", "qwen3_vl_8b_video", "--gpus", "32", "--json", *words]) in (0, 1)
+    assert main(["plan", "qwen3_vl_2b_1gpu", "--gpus", "32", "--json", *words]) in (0, 1)
     assert json.loads(capsys.readouterr().out)["gpus"] == 32
+
+
+def test_ranks_that_cannot_share_packs_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "qwen3_vl_8b_video", "--gpus", "8", "parallel.sequence=3"]) == 2
+    assert "parallel.sequence=3 does not divide the number of ranks, 8" in capsys.readouterr().err
+    assert main(["plan", "qwen3_vl_8b_video", "--gpus", "12", "parallel.sequence=3"]) == 2
+    assert "parallel.sequence=3 does not divide the 32 attention heads" in capsys.readouterr().err
+
+
+SMALLEST = "qwen3_vl_2b_1gpu"
+BASE = (
+    "model.gradient_checkpointing=false",
+    "algorithm={name: grpo, options: {}}",
+    "train.steps=10",
+    "train.epochs=null",
+)
+FORWARDS = [
+    # Forward, gradients of inputs, gradients of weights.
+    ((), 3),
+    (("model.gradient_checkpointing=true",), 4),
+    (("model.lora={rank: 8}",), 2),
+    (("algorithm.options={kl_coef: 0.1}",), 4),
+    # Old log-probs before the first of several optimizer steps.
+    (("train.updates_per_step=2",), 4),
+    (("train.passes=3",), 3 * 3 + 1),
+    (("train.passes=3", "train.updates_per_step=2", "algorithm.options={kl_coef: 0.1}"), 3 * 4 + 1),
+    # Policy and reference once more, for the KL in the reward.
+    (("algorithm={name: reinforce_plus_plus, options: {kl_coef: 0.1, kl_in: reward}}",), 4 + 2),
+]
+
+
+@pytest.mark.parametrize(("words", "forwards"), FORWARDS)
+def test_an_update_takes_as_long_as_its_forwards(words: tuple[str, ...], forwards: int) -> None:
+    config = load_config(SMALLEST, [*BASE, *words])
+    assert num_forwards(config, fitting_algorithm(config)) == forwards
+    assert paced(config).update_s == pytest.approx(paced(load_config(SMALLEST, BASE)).update_s * forwards / 3)
+
+
+def paced(config: RunConfig, *, ranks: int = 8, num_questions: int = 0) -> Pace:
+    sizes, costs = sizes_and_costs(config.model.path)  # adapters change neither
+    tokens = replace(tokens_of(1000, 500), num_questions=num_questions)
+    return pace(config, sizes, costs, tokens, response_tokens=100, ranks=ranks, device=DEVICES["h100"])
+
+
+@functools.cache
+def sizes_and_costs(path: str) -> tuple[Sizes, Costs]:
+    model = model_without_weights(ModelConfig(path=path, dtype="bfloat16"))
+    return sizes_of(model), costs_of(model)
+
+
+RESPONSES = [
+    ((), (8,)),
+    (("algorithm={name: remax, options: {}}",), (9,)),
+    (("algorithm.options={temporal_bonus: 0.3}",), (8, 4)),
+    (("algorithm={name: sft, options: {}}", "offline.enable=true"), ()),
+]
+
+
+@pytest.mark.parametrize(("words", "responses"), RESPONSES)
+def test_all_that_is_sampled_takes_time(words: tuple[str, ...], responses: tuple[int, ...]) -> None:
+    config = load_config(SMALLEST, [*BASE, "rollout.n=8", *words])
+    assert num_responses(config, fitting_algorithm(config)) == responses
+    usual = paced(load_config(SMALLEST, [*BASE, "rollout.n=8"])).rollout_s
+    assert (paced(config).rollout_s >= usual) == bool(responses)
+    assert bool(paced(config).rollout_s) == bool(responses)
+
+
+def test_servers_sample_at_their_own_number_beside_the_update_and_a_copy_shares_its_gpu() -> None:
+    served = [*BASE, "rollout.engine=vllm_server", "train.async_level=1", "train.prompts_per_step=512"]
+    two, four = (paced(load_config(SMALLEST, [*served, f"rollout.vllm.start_servers={n}"])) for n in (2, 4))
+    assert two.rollout_s == pytest.approx(2 * four.rollout_s, rel=0.1)
+    assert two.step_s == max(two.rollout_s, two.update_s)
+    copied = load_config(SMALLEST, [*BASE, "train.async_level=1"])
+    assert paced(copied).step_s == paced(copied).rollout_s + paced(copied).update_s
+    # Both at once, and the frames of both steps.
+    found, usual = memory(copied, tokens=tokens_of(1000, 0, 4)), memory(copied, tokens=tokens_of(1000, 0, 4))
+    apart = memory(replace(copied, train=replace(copied.train, async_level=0)), ranks=2)
+    beside = memory(copied, ranks=2)
+    assert beside.lasting == apart.lasting
+    assert beside.peak == apart.peak + min(sum(apart.update.values()), sum(apart.rollout.values()))
+    assert found.host["the same of the step that is sampled ahead"] == usual.host["frames and patches of a step"] > 0
+
+
+def test_validations_are_counted_where_their_questions_are() -> None:
+    config = load_config(SMALLEST, [*BASE, "train.validate_every=4"])
+    assert paced(config).validation_s == 0
+    once, more = paced(config, num_questions=64), paced(config, num_questions=640)
+    assert 5 < more.validation_s / once.validation_s < 11
+    assert num_validations(config, steps=10) == 4  # before, 4, 8, 10
+    assert num_validations(config, steps=8) == 3
+    late = replace(config, validation=replace(config.validation, before_training=False))
+    assert num_validations(replace(late, train=replace(late.train, validate_every=0)), steps=10) == 1

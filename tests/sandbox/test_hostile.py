@@ -30,7 +30,7 @@ SUM = CodeTests(pairs=(("2 3\n", "5\n"),))
 ADDS = CodeTests(assertions="assert add(2, 3) == 5\n", entry_point="add")
 COMPARES = CodeTests(assertions="assert abs(add(2, 3) - 5) < 1e-9 and math.isclose(add(2, 3), 5)\n")
 LIMITS = Limits(wall_s=20.0, memory_bytes=256 << 20)
-SHORT = Limits(wall_s=0.5, memory_bytes=512 << 20)
+SHORT = Limits(wall_s=0.3, memory_bytes=256 << 20)
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,11 @@ def all_score(isolation: Isolation) -> None:
     assert {name: reason for name, (value, reason) in found.items() if value != 1} == {}
 
 
-def test_hostile_programs_harm_nothing_are_worth_0_and_leave_nothing(place, strays):
-    isolation = isolation_here()
+def test_hostile_programs_harm_nothing_are_worth_0_and_leave_nothing(place, strays, caplog):
+    with caplog.at_level("INFO", logger="easyvideor1"):
+        isolation = isolation_here()
     assert isolation.seccomp
+    assert f"Python answers run behind {isolation.text}" in caplog.text
     all_harmless(isolation, place)
 
 
