@@ -223,9 +223,9 @@ class Policy:
                     found = self._forward(pack, seen, reference=words)
                 if found.values is not None:
                     values |= by_rollout(found.values, pack, groups)
-                kl_N = found.kl
-                if ref_logprobs is not None:
-                    kl_N = token_kl(found.logprobs, ref_logprobs, kind=self._algorithm.kl_kind)
+                kl_N, kind = found.kl, self._algorithm.kl_kind
+                if ref_logprobs is not None and kind != "full":
+                    kl_N = token_kl(found.logprobs, ref_logprobs, kind=kind)
                 if kl_N is not None:
                     kl |= by_rollout(kl_N, pack, groups)
             for pack in blanks:
