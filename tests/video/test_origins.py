@@ -69,7 +69,7 @@ CHANGES: dict[str, tuple[FrameSpec, FrameSpec, bool]] = {
     "4 of 10 frames": (replace(FINE, max_frames=10), replace(FINE, max_frames=4), True),
     "6 of 16 frames": (replace(FINE, max_frames=16), replace(FINE, max_frames=6), True),
     "4 of 6 frames": (replace(FINE, max_frames=6), replace(FINE, max_frames=4), False),
-    "the same frames at another rate": (
+    "same frames, other rate": (
         replace(FINE, fps=9.0, max_frames=8),
         replace(FINE, fps=3.0, max_frames=8),
         True,
