@@ -123,7 +123,7 @@ def made_trainer(
     algorithm = fitting_algorithm(config)
     forward = PackForward(
         model,
-        sequence=sequence.join(ranks, config.parallel.sequence),
+        sequence=sequence.join(ranks, config.parallel),
         value_head=value_head_of(model, algorithm),
     )
     reference = reference_of(forward) if algorithm.needs_reference else None
