@@ -165,14 +165,16 @@ class _Work:
         return self.config.model.lora is None
 
     def _pack(self) -> tuple[int, int, int]:
-        """Tokens, patches and response tokens of the largest pack."""
-        n, prompts = self.config.rollout.n, self.config.train.prompts_per_step / self.ranks
+        """Tokens, patches and response tokens that this rank has of the largest pack."""
+        n, together = self.config.rollout.n, self.config.parallel.sequence
+        prompts = self.config.train.prompts_per_step / self.ranks * together
         of_group = self.tokens.prompt_mean + n * self.response_tokens
         largest = self.tokens.prompt_max + n * self.response_tokens
         num_tokens = round(min(self.config.train.tokens_per_pack, max(largest, prompts * of_group)))
         num_vision = max(self.tokens.vision_max, num_tokens * self.tokens.vision_mean / of_group)
         share = n * self.response_tokens / of_group
-        return num_tokens, round(num_vision * self.sizes.patches_per_token), round(share * num_tokens)
+        num_patches = round(num_vision * self.sizes.patches_per_token)
+        return num_tokens // together, num_patches // together, round(share * num_tokens) // together
 
     def rollout(self, device: Device) -> dict[str, int]:
         config, sizes, item = self.config, self.sizes, self._item
@@ -211,7 +213,8 @@ class _Work:
             numbers = F32 * (self.sizes.weights + self.sizes.trained) + _moment_bytes(self.config, self.sizes)
             offloaded = numbers // self._shards
         return {
-            "frames and patches of a step": round(of_step),
+            # Ranks that compute a pack together all have its pixels.
+            "frames and patches of a step": round(of_step * self.config.parallel.sequence),
             "the same of the step that is sampled ahead": round(of_step if self.config.train.async_level else 0),
             "the same, made ready for the next": round(min(of_step, self.config.data.ahead_mb * 2**20)),
             "weights and optimizer": offloaded,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from easyvideor1.runs.pace import ASSUMED, Pace, num_validations, pace
 from easyvideor1.runs.planned_tokens import Tokens, planned_tokens
 from easyvideor1.runs.rank_limits import check_number_of_ranks
 from easyvideor1.training.costs import costs_of
+from easyvideor1.training.sequence import require_divisible, why_indivisible
 from easyvideor1.video.sampling import vision_spec
 
 PACK_STEP = 1024
@@ -126,6 +127,7 @@ def make_plan(
     _check_ranks(config, gpus)
     length = response_tokens or max(1, config.rollout.max_response_tokens // 2)
     model = model_without_weights(config.model)
+    require_divisible(model, config.parallel.sequence)
     sizes, costs = sizes_of(model), costs_of(model)
     encoder = _encoder(config)
     vision = vision_spec(model.config.to_dict()) if encoder is None else encoder.vision
@@ -152,7 +154,9 @@ def make_plan(
         pace=pace(config, sizes, costs, tokens, response_tokens=length, ranks=gpus, device=place),
         checkpoint_bytes=checkpoint_bytes(config, sizes, ranks=gpus),
         largest_pack_tokens=largest,
-        remedies=() if found.fits(place) else tuple(_remedies(config, gpus, memory, place, largest_pack=largest)),
+        remedies=()
+        if found.fits(place)
+        else tuple(_remedies(config, gpus, memory, place, largest_pack=largest, together=_together(model, gpus))),
     )
 
 
@@ -187,10 +191,25 @@ def _largest_pack(config: RunConfig, tokens: Tokens, *, fits: Callable[[RunConfi
     return least * PACK_STEP
 
 
+def _together(model: Any, gpus: int) -> list[int]:
+    """How many ranks can compute a pack together, more than one."""
+    return [size for size in range(2, gpus + 1) if gpus % size == 0 and not why_indivisible(model, size)]
+
+
 def _remedies(
-    config: RunConfig, gpus: int, memory: Callable[..., Footprint], device: Device, *, largest_pack: int | None
+    config: RunConfig,
+    gpus: int,
+    memory: Callable[..., Footprint],
+    device: Device,
+    *,
+    largest_pack: int | None,
+    together: Sequence[int],
 ) -> Iterator[str]:
-    """Single changes after which the run fits."""
+    """Single changes after which the run fits.
+
+    Args:
+        together: ranks that can compute a pack together, from few to many.
+    """
     model = config.model
     least = -(-config.rollout.max_response_tokens // PACK_STEP) * PACK_STEP
     if largest_pack:
@@ -211,6 +230,11 @@ def _remedies(
     for words, changed in changes.items():
         if changed != config and memory(changed).fits(device):
             yield words
+    for size in together:
+        cut = replace(config, parallel=replace(config.parallel, sequence=size))
+        if size > config.parallel.sequence and memory(cut).fits(device):
+            yield f"parallel.sequence={size}"
+            break
     if gpus > 1 and not config.parallel.cpu_offload:
         offloaded = replace(config, parallel=replace(config.parallel, cpu_offload=True))
         if memory(offloaded).fits(device):

@@ -131,26 +131,27 @@ def join(ranks: Ranks, size: int) -> SequenceGroup:
 
 
 def require_divisible(model: Any, size: int) -> None:
-    """Whether `size` ranks can share the layers of a model.
+    """Make sure that `size` ranks can share the layers of a model.
 
     Raises:
         UsageError: its query heads are no multiple of it, or it has linear-attention layers.
     """
-    if size == 1:
-        return
-    text = model.config.get_text_config()
-    if not shares_prefix(model):
-        raise UsageError(
-            f"parallel.sequence={size}: model_type '{model.config.model_type}' has linear-attention layers, whose "
-            "state runs from token to token, so that its sequences cannot be cut; set parallel.sequence to 1"
+    if problem := why_indivisible(model, size):
+        raise UsageError(f"parallel.sequence={size} {problem}")
+
+
+def why_indivisible(model: Any, size: int) -> str:
+    """Why so many ranks cannot share the layers of a model; "" where they can."""
+    if size > 1 and not shares_prefix(model):
+        return (
+            f"cannot be: model_type '{model.config.model_type}' has linear-attention layers, whose state runs from "
+            "token to token, so that its sequences cannot be cut; set it to 1"
         )
-    heads = text.num_attention_heads
+    heads = model.config.get_text_config().num_attention_heads
     if heads % size:
         possible = ", ".join(str(number) for number in range(1, heads + 1) if heads % number == 0)
-        raise UsageError(
-            f"parallel.sequence={size} does not divide the {heads} attention heads of this model; take one of "
-            f"{possible}"
-        )
+        return f"does not divide the {heads} attention heads of this model; take one of {possible}"
+    return ""
 
 
 @torch.compiler.disable(recursive=True)

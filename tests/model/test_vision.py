@@ -3,6 +3,8 @@
 Tolerances (float32): 1e-5; sums run in another order, nothing else differs.
 """
 
+import contextlib
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -12,7 +14,7 @@ from support.values import present
 from support.varlen_emulation import varlen_on_cpu
 
 from easyvideor1.errors import MismatchError
-from easyvideor1.model.vision import Seen, Tower, encoder_outputs, join_inputs, look
+from easyvideor1.model.vision import Seen, Tower, encoder_outputs, join_inputs, look, shares_of
 from easyvideor1.report.read import comparable, read_metrics
 from easyvideor1.training import shared_prefix, vision_attention
 from easyvideor1.training.logprobs import response_logprobs
@@ -149,6 +151,53 @@ def test_what_a_frozen_tower_saw_gives_the_same_log_probs_and_gradients(family):
     with tower.kept():
         tower.media(examples[0])
     assert len(calls) == num_calls + 1
+
+
+@pytest.mark.parametrize("has_seen_it_all", [False, True])
+def test_shares_of_several_ranks_are_together_what_one_sees(has_seen_it_all):
+    """Also where the engine had the tower look at the whole example before."""
+    model = enabled("qwen2_5_vl", frozen=True)
+    case = tiny_case(model, name="a", lengths=[2], images=[(1, 4, 8), (1, 4, 4)], videos=[(5, 4, 4), (2, 8, 8)])
+    example = example_of(case)
+    alone = Tower(model)
+    towers = [Tower(model, rank=rank, size=3) for rank in range(3)]
+    with contextlib.ExitStack() as stack:
+        for tower in (alone, *towers):
+            stack.enter_context(tower.kept())
+        whole = alone.media(example)
+        if has_seen_it_all:
+            for tower in towers:
+                tower.inputs([example])
+        calls = counted(model)
+        shares = [tower.media(example) for tower in towers]
+    assert isinstance(whole, Seen)
+    # Of 256 patches in pieces of 32, 16, 5 x 16 and 2 x 64: whose middle is below 256 / 3, below 512 / 3, the rest.
+    assert calls == ([] if has_seen_it_all else [32 + 16 + 2 * 16, 3 * 16 + 64, 64])
+    for kind, tokens in whole.by_kind.items():
+        parts = [share.by_kind[kind] for share in shares if isinstance(share, Seen) and kind in share.by_kind]
+        torch.testing.assert_close(torch.cat([part.first for part in parts]), tokens.first, atol=1e-5, rtol=1e-4)
+        assert all(isinstance(share, Seen) and share.num_tokens(kind) == len(tokens) for share in shares)
+
+
+def test_temporal_patches_are_dealt_evenly_in_order():
+    model = tiny_model("qwen3_vl")
+    cases = [
+        tiny_case(model, name="a", lengths=[1], videos=[(3, 4, 4)]),
+        tiny_case(model, name="b", lengths=[1], images=[(1, 4, 4)], videos=[(4, 4, 4)]),
+    ]
+    shares = shares_of([cases[0].features, {}, cases[1].features], size=2)
+    grids = [
+        [{name: tensor.tolist() for name, tensor in part.items() if "grid" in name} for part in share]
+        for share in shares
+    ]
+    assert grids == [
+        [{"video_grid_thw": [[3, 4, 4]]}, {}, {"image_grid_thw": [[1, 4, 4]]}],
+        [{}, {}, {"video_grid_thw": [[4, 4, 4]]}],
+    ]
+    for name in ("pixel_values", "pixel_values_videos"):
+        found = [part[name] for share in shares for part in share if name in part]
+        assert torch.equal(torch.cat(found), torch.cat([c.features[name] for c in cases if name in c.features]))
+    assert shares_of([{}], size=2) == [[{}], [{}]]
 
 
 def test_a_tower_that_trains_hands_the_pixels_on():

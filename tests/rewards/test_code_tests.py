@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from easyvideor1.config_data import DataConfig
 from easyvideor1.config_reward import RewardConfig
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.rewards.code_tests import CodeTests, has_tests, read_tests, same_text
 from easyvideor1.rewards.code_trial import tried
 from easyvideor1.rewards.pool import RewardPool
+from easyvideor1.runs.steps import row_check
 from easyvideor1.sandbox.probe import isolation_here
 from easyvideor1.sandbox.runs import Limits, Sandbox
 from easyvideor1.types import Sample
@@ -207,6 +209,28 @@ def test_tests_that_nothing_runs_are_an_error_of_the_row():
         pool.check([ADD])
         with pytest.raises(DataError, match=r"reward\.run_python"):
             pool.check([DOUBLE])
+    with RewardPool(sandbox=["./mine"]) as pool:
+        pool.check([ADD, DOUBLE, sample(tests="of another kind")])
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (RewardConfig(), {"DOUBLE": "reward.run_python"}),
+        (RewardConfig(run_python=True), {"BAD": "no assertion"}),
+        (RewardConfig(sandbox=("./mine",)), {}),
+    ],
+)
+def test_the_check_before_a_run_says_the_same(settings, says):
+    check = row_check(DataConfig(), settings).check_gold
+    found = {}
+    for name, row in {"ADD": ADD, "DOUBLE": DOUBLE, "BAD": sample(tests="f(1)")}.items():
+        try:
+            check(row)
+        except DataError as error:
+            found[name] = str(error)
+    assert found.keys() == says.keys()
+    assert all(text in found[name] for name, text in says.items())
 
 
 def test_two_sandboxes_are_refused():

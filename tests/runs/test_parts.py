@@ -10,9 +10,10 @@ from support import small_run
 
 from easyvideor1.config import RunConfig
 from easyvideor1.data.samples import read_samples
-from easyvideor1.errors import MediaError
+from easyvideor1.errors import MediaError, UsageError
 from easyvideor1.recipe import load_config
 from easyvideor1.runs.parts import opened
+from easyvideor1.runs.samples import load_samples
 from easyvideor1.types import Sample
 
 
@@ -68,3 +69,40 @@ def test_the_chat_template_and_the_system_message_are_those_of_the_recipe(small:
     with opened(config) as parts:
         assert "ANSWER IN" not in parts.prepare.prompt(text).text.upper()
         assert parts.prepare.prompt(text).text.startswith("<|im_start|>")
+
+
+def test_only_rows_of_the_chosen_types_are_used_and_one_that_no_row_has_is_named(small: Path, tmp_path: Path) -> None:
+    config, samples = made(
+        small, tmp_path, "data.problem_types=['Multiple Choice']", "data.allow_shared_validation=true"
+    )
+    none, _ = made(small, tmp_path, "data.problem_types=[ocr]")
+    with opened(config) as parts:
+        used, questions = load_samples(config, parts, on_bad=None, check=lambda data: None)
+        with pytest.raises(UsageError, match=r"data\.problem_types=\['ocr'\]: no row of .* they are of .*numerical"):
+            load_samples(none, parts, on_bad=None, check=lambda data: None)
+    assert len(samples) == 4
+    assert questions is not None
+    for found in (used, questions):
+        assert [sample.id for sample in found] == ["video-a", "video-b", "image"]
+
+
+def test_stored_frames_that_were_not_taken_over_are_told(
+    small: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Never ignored in silence: whoever made them would think that they are used."""
+    rows = [{**row, "preprocessed_video": f"{row['problem_id']}.pt"} for row in small_run.rows() if "videos" in row]
+    small_run.write_rows(small / "stored.jsonl", rows)
+    config, _ = made(small, tmp_path, f"data.train=[{{path: {small / 'stored.jsonl'}}}]", "data.validation=[]")
+    told = []
+    with opened(config) as parts:
+        for _ in range(2):
+            caplog.clear()
+            samples, _ = load_samples(config, parts, on_bad=None, check=lambda data: None)
+            told.append([record.message for record in caplog.records if "preprocessed_video" in record.message])
+            for sample in samples:  # now their frames are in the cache, as after `cache import`
+                parts.prepare.clips(parts.prepare.prompt(sample))
+    [line] = told[0]
+    assert "2 rows name stored frames ('preprocessed_video') that are not in" in line
+    assert "stored.jsonl:1 (video-a.pt)" in line
+    assert "`easyvideor1 cache import FOLDER --data FILE --cache" in line
+    assert told[1] == []

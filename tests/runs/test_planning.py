@@ -118,6 +118,11 @@ def test_what_lasts_is_exact_by_hand() -> None:
     }
     ahead = replace(config, train=replace(config.train, async_level=1))
     assert memory(ahead).lasting["copy that samples"] == 2 * num
+    # Of two ranks that compute packs of the largest size together, each has half of one.
+    whole, half = (
+        memory(load_config("qwen3_vl_8b_video", words), ranks=2).update for words in ((), ["parallel.sequence=2"])
+    )
+    assert half["activations, text"] == pytest.approx(whole["activations, text"] / 2, rel=1e-6)
     # Keys and values of as many responses as tokens_per_batch allows, each with its part of the prompt's.
     at_once = 65_536 // (4096 + 125)
     assert memory(config).rollout["KV cache"] == at_once * (4096 + 125) * 36 * 2 * 1024 * 2
@@ -185,6 +190,8 @@ def test_what_is_advised_makes_it_fit(capsys: pytest.CaptureFixture[str]) -> Non
     advised = re.search(r"^  (train.tokens_per_pack=\d+)$", told, re.MULTILINE)
     assert advised
     assert main(["plan", "qwen3_vl_8b_video", "--gpu", "h100", "--gpus", "32", advised[1]]) == 0
+    assert "\n  parallel.sequence=2\n" in told
+    assert main(["plan", "qwen3_vl_8b_video", "--gpu", "h100", "--gpus", "32", "parallel.sequence=2"]) == 0
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in RECIPES.glob("*.yaml")))
@@ -220,6 +227,13 @@ def test_engines_and_sampling_ahead_are_planned_for_several_gpus(
 ) -> None:
     assert main(["plan", "qwen3_vl_2b_1gpu", "--gpus", "32", "--json", *words]) in (0, 1)
     assert json.loads(capsys.readouterr().out)["gpus"] == 32
+
+
+def test_ranks_that_cannot_share_packs_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "qwen3_vl_8b_video", "--gpus", "8", "parallel.sequence=3"]) == 2
+    assert "parallel.sequence=3 does not divide the number of ranks, 8" in capsys.readouterr().err
+    assert main(["plan", "qwen3_vl_8b_video", "--gpus", "12", "parallel.sequence=3"]) == 2
+    assert "parallel.sequence=3 does not divide the 32 attention heads" in capsys.readouterr().err
 
 
 SMALLEST = "qwen3_vl_2b_1gpu"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -21,9 +21,10 @@ from transformers import AutoModelForImageTextToText
 from easyvideor1.algo.algorithms import named_algorithm
 from easyvideor1.algo.credit import normalizer
 from easyvideor1.cli import main
-from easyvideor1.config import AlgorithmConfig, OptimizerConfig, ParallelConfig
+from easyvideor1.config import AlgorithmConfig, ModelConfig, OptimizerConfig, ParallelConfig
 from easyvideor1.config_data import SourceConfig
 from easyvideor1.data.order import Stratum, order
+from easyvideor1.model.load import prepared
 from easyvideor1.model.weights import full_tensors
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.metrics import is_wall_clock
@@ -69,12 +70,19 @@ def made_policy(
     parallel: ParallelConfig | None = None,
     dtype: torch.dtype = torch.float32,
     heads: tuple[int, int] | None = None,
+    options: Mapping[str, Any] | None = None,
+    recomputes: bool = False,
+    frozen: bool = False,
 ) -> Policy:
     """
     Args:
         heads: query heads, and key-value heads; None: as tiny models have them.
+        options: of the algorithm, GRPO.
+        recomputes: with activation checkpointing.
+        frozen: the vision tower does not train.
     """
     model = tiny_model(family, heads=heads)
+    prepared(model, ModelConfig(path="unused", gradient_checkpointing=recomputes, freeze_vision_tower=frozen))
     if ranks.size == 1:
         model.to(dtype)
     shared_prefix.enable(model)
@@ -84,7 +92,7 @@ def made_policy(
         sharded.shard(forward, parallel, ranks=ranks, dtype=dtype)
     return Policy(
         forward,
-        algorithm=GRPO,
+        algorithm=named_algorithm(AlgorithmConfig(options=dict(options or {}))),
         optimizer=OptimizerConfig(learning_rate=0.0, max_grad_norm=float("inf")),
         total_steps=1,
         temperature=1.0,

@@ -5,7 +5,7 @@ Everything here is called in the test's own process, which is the reference, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,13 @@ from typing import Any
 import torch
 
 from easyvideor1.config import ParallelConfig
+from easyvideor1.model.vision import Media
 from easyvideor1.training.pack import blank_pack, pack_groups
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.ranks import Ranks, joined
+from easyvideor1.types import Example
 from support.rank_training import Ran, Updated, cases_of, made_policy, run, updated
+from support.tiny_models import Case
 
 MIXED = ("text", "image", "video", "both")
 Names = dict[str, dict[str, Any]]
@@ -26,7 +29,10 @@ UPDATES: Names = {
     "a prompt for each response": {"shared": False},
 }
 """How four groups, one of each kind, are packed."""
-MODELS: Names = {"qwen2_5_vl": {"family": "qwen2_5_vl"}, "three key heads": {"heads": (6, 3)}}
+MODELS: Names = {
+    "qwen2_5_vl, layers computed again": {"family": "qwen2_5_vl", "recomputes": True},
+    "three key heads": {"heads": (6, 3)},
+}
 """What differs from the usual model."""
 RUNS = ("KL in the reward", "frozen tower")
 MORE_MODELS: Names = {
@@ -34,8 +40,15 @@ MORE_MODELS: Names = {
     "qwen3_vl_moe": {"family": "qwen3_vl_moe"},
     "one key head": {"heads": (4, 1)},
     "whole on every rank": {"shard": "none"},
+    "a ratio of sequences": {"options": {"ratio": "sequence", "average": "sequence", "entropy_coef": 0.1}},
 }
-MORE_RUNS = ("several updates and a reference", "adapters", "few groups, refilled")
+MORE_RUNS = (
+    "several updates and a reference",
+    "adapters",
+    "KL over all words",
+    "few groups, refilled",
+    "sampled ahead",
+)
 """Those that take longer."""
 
 
@@ -61,6 +74,8 @@ def of_two(folder: Path, ranks: Ranks | None = None) -> Together:
         if name != "a pack each":
             found.logprobs[name], found.entropies[name] = computed(policy, cases, shared=options.get("shared", True))
         found.updates[name] = updated(policy, cases, owners=[0] * len(cases), **options)
+    name = "what a frozen tower saw"
+    found.logprobs[name], found.entropies[name] = of_frozen_tower(policy_of(ranks, size=2, frozen=True), cases)
     return with_models_and_runs(found, folder, ranks, models=MODELS, runs=RUNS)
 
 
@@ -95,7 +110,7 @@ def of_four(folder: Path, ranks: Ranks | None = None) -> Together:
         found.updates[name] = updated(policy, cases, owners=owners, tokens_per_pack=40)
     policy = policy_of(ranks, size=4)
     found.updates["all together"] = updated(policy, cases, owners=[0] * 4)
-    found.logprobs["the smallest pack"] = policy._forward(blank_pack("shared", num_tokens=4), {})[0].detach()
+    found.logprobs["the smallest pack"] = policy._forward(blank_pack("shared", num_tokens=4), {}).logprobs.detach()
     found.runs["frozen tower"] = run("frozen tower", folder / "frozen", ranks, "parallel.sequence=2")
     return found
 
@@ -105,13 +120,27 @@ def policy_of(ranks: Ranks, *, size: int, **options: Any) -> Policy:
     return made_policy(ranks, parallel=ParallelConfig(sequence=size, shard=shard), **options)
 
 
-def computed(policy: Policy, cases: Sequence[Any], *, shared: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probs and entropies of one pack of groups."""
+def of_frozen_tower(policy: Policy, cases: Sequence[Case]) -> tuple[torch.Tensor, torch.Tensor]:
+    """See `computed`; each example is looked at by itself, and images of a pack lie with either rank."""
+    with policy.tower.kept():
+        examples = [Example(prompt=case.group.prompt, clips=(), features=case.features) for case in cases]
+        media = {index: policy.tower.media(example) for index, example in enumerate(examples)}
+        return computed(policy, cases, shared=True, media=media)
+
+
+def computed(
+    policy: Policy, cases: Sequence[Case], *, shared: bool, media: Mapping[int, Media] | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probs and entropies of one pack of groups.
+
+    Args:
+        media: None: their pixels.
+    """
     groups = [case.group for case in cases]
     [pack] = pack_groups(groups, tokens_per_pack=1000, form="shared" if shared else "separate").packs
-    media = {index: case.features for index, case in enumerate(cases)}
+    media = media or {index: case.features for index, case in enumerate(cases)}
     with torch.no_grad():
-        logprobs, entropies = policy._forward(pack, media, with_entropy=True)
+        found = policy._forward(pack, media, with_entropy=True)
     policy._forward_of.rest()
-    assert entropies is not None
-    return logprobs, entropies
+    assert found.entropy is not None
+    return found.logprobs, found.entropy
