@@ -85,7 +85,7 @@ def sampled(folder: Path, ranks: Ranks) -> Sampled:
 
 
 def made_forward(ranks: Ranks, *, ranks_per_pack: int = 1) -> PackForward:
-    forward = PackForward(made_model(), sequence=sequence.join(ranks, ranks_per_pack))
+    forward = PackForward(made_model(), sequence=sequence.join(ranks, ParallelConfig(sequence=ranks_per_pack)))
     if ranks.size > 1:
         sharded.shard(forward, ParallelConfig(), ranks=ranks, dtype=torch.float32)
     return forward
