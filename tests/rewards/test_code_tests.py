@@ -232,7 +232,8 @@ def test_a_late_answer_is_wrong_beside_parts_of_the_users_own(tmp_path):
         REGISTRY.arguments.clear()
     assert [score.parts["accuracy"] for score in scores] == [1, 0]
     assert [score.parts["brevity"] for score in scores] == [0.5, 0.5]
-    assert "processor time" in scores[1].reason
+    # On a busy machine the clock may be first.
+    assert any(why in scores[1].reason for why in ("processor time", "not done within"))
 
 
 LOOKS_FOR_OTHERS = """
