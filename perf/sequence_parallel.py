@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from easyvideor1.config import ParallelConfig
 from easyvideor1.training import sequence
 from easyvideor1.training.forward import PackForward
 from easyvideor1.training.pack import pack_groups
@@ -36,7 +37,7 @@ def measure(folder: Path, ranks: Ranks) -> None:
     model = build_model(hidden=options["hidden"], layers=options["layers"])
     group, features = build_group(model, frames=options["frames"], lengths=[options["response"]] * options["n"])
     [pack] = pack_groups([group], tokens_per_pack=1 << 20).packs
-    forward = PackForward(model, sequence=sequence.join(ranks, ranks.size))
+    forward = PackForward(model, sequence=sequence.join(ranks, ParallelConfig(sequence=ranks.size)))
     weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
     saved: dict[int, int] = {}
 

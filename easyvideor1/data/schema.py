@@ -30,7 +30,16 @@ READ_FIELDS = ROW_NAMES | {
     "id", "problem_id", "problem", "problem_type", "answer", "solution", "options", "system", "turns",
     "offline_output", "has_offline_trajectory",
 }  # fmt: skip
-USED_FIELDS = READ_FIELDS | {"duration", "duration_s", "data_source", "pass_rate", STORED_FRAMES}
+USED_FIELDS = READ_FIELDS | {
+    "duration",
+    "duration_s",
+    "data_source",
+    "pass_rate",
+    "tests",
+    "entry_point",
+    "fn_name",
+    STORED_FRAMES,
+}
 """Keys that something in this project reads or writes; others are kept for rewards of the user, and counted."""
 MAX_OPTIONS = 26
 ANY_TEXT = ("open-ended", "ocr", "math")

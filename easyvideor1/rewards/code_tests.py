@@ -13,14 +13,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from easyvideor1.errors import DataError
+from easyvideor1.rewards.registry import REGISTRY
 from easyvideor1.rewards.task import bad_gold
 from easyvideor1.types import Sample
 
 FIELD = "tests"
 ENTRY_POINT_FIELDS = ("entry_point", "fn_name")
+PythonUse = Literal["compared", "run", "run by a command"]
+"""What is done with Python answers."""
 MAX_TESTS = 1000
 MAX_TESTS_CHARS = 16 << 20
 _ASSERTIONS = re.compile(r"^(?:assert\b|def check\()", re.MULTILINE)
@@ -51,6 +54,30 @@ def are_in_gold(sample: Sample) -> bool:
 def has_tests(sample: Sample) -> bool:
     """Whether a row has tests; they are not read."""
     return bool(sample.extra.get(FIELD)) or are_in_gold(sample)
+
+
+def is_tried(sample: Sample) -> bool:
+    """True where a Python answer can be run on tests, and no code of the user's scores it instead."""
+    is_python = sample.problem_type == "python code" and REGISTRY.reward_of(sample.problem_type) is None
+    return is_python and has_tests(sample)
+
+
+def check_tests(sample: Sample, use: PythonUse) -> None:
+    """Make sure that what a row has of tests can be used.
+
+    Raises:
+        DataError: they cannot be read, or nothing runs them although no program would equal them.
+    """
+    if not is_tried(sample) or use == "run by a command":
+        return
+    if use == "run":
+        read_tests(sample)
+    elif are_in_gold(sample):
+        raise bad_gold(
+            sample,
+            "the answer is tests, and programs are only compared as text",
+            remedy="set reward.run_python: true, which runs programs in a sandbox",
+        )
 
 
 def tests_text(sample: Sample) -> str:

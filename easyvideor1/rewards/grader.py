@@ -10,7 +10,7 @@ from typing import Any
 from easyvideor1.errors import JobTimeout
 from easyvideor1.rewards import router
 from easyvideor1.rewards.child import in_child, in_time
-from easyvideor1.rewards.code_tests import has_tests, read_tests
+from easyvideor1.rewards.code_tests import check_tests, is_tried, read_tests
 from easyvideor1.rewards.code_trial import tried
 from easyvideor1.rewards.input_functions import Answered
 from easyvideor1.rewards.parse import read_response
@@ -98,8 +98,8 @@ class Grader:
     def _judge(self, response: Heavy) -> Score:
         if response.text is None:
             router.check([response.sample])
-            if self.isolation is not None and is_tried(response.sample):
-                read_tests(response.sample)
+            if self.isolation is not None:
+                check_tests(response.sample, "run")
             return Score(value=1.0)
         return self._score(response)
 
@@ -146,12 +146,6 @@ class Grader:
 def _sandbox(isolation: Isolation) -> Sandbox:
     """The sandbox of this process, which ends with it."""
     return Sandbox(isolation)
-
-
-def is_tried(sample: Sample) -> bool:
-    """True where a Python answer can be run on tests, and no code of the user's scores it instead."""
-    is_python = sample.problem_type == "python code" and REGISTRY.reward_of(sample.problem_type) is None
-    return is_python and has_tests(sample)
 
 
 def without_content(sample: Sample) -> Sample:

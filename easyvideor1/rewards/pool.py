@@ -17,15 +17,13 @@ from typing import Any, Self
 from easyvideor1.config_reward import RewardConfig
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.rewards import router
-from easyvideor1.rewards.code_tests import are_in_gold
-from easyvideor1.rewards.grader import is_tried
+from easyvideor1.rewards.code_tests import check_tests, is_tried
 from easyvideor1.rewards.judge import Judge
 from easyvideor1.rewards.judged import judge_all
 from easyvideor1.rewards.parse import Response, read_response
 from easyvideor1.rewards.parts import overlong_part
 from easyvideor1.rewards.readings import TAGS, Reading
 from easyvideor1.rewards.registry import REGISTRY, register_places
-from easyvideor1.rewards.task import bad_gold
 from easyvideor1.rewards.workers import Response as Unscored
 from easyvideor1.rewards.workers import Settings, Workers, kind_of_reason
 from easyvideor1.sandbox.probe import isolation_here
@@ -148,7 +146,8 @@ class RewardPool:
         for sample in samples:
             if self._is_for_judge(sample):
                 continue
-            self._require_run(sample)
+            if self._isolation is None:
+                check_tests(sample, "run by a command" if self._sandbox else "compared")
             if not self._is_tried(sample) and router.is_checked_quickly(sample):
                 router.check([sample])
             else:
@@ -212,16 +211,6 @@ class RewardPool:
 
     def _is_tried(self, sample: Sample) -> bool:
         return self._isolation is not None and is_tried(sample)
-
-    def _require_run(self, sample: Sample) -> None:
-        """Raise the DataError of a row whose answer is tests that nothing runs: no program would equal them."""
-        is_run = self._isolation is not None or self._sandbox
-        if not is_run and is_tried(sample) and are_in_gold(sample):
-            raise bad_gold(
-                sample,
-                "the answer is tests, and programs are only compared as text",
-                remedy="set reward.run_python: true, which runs programs in a sandbox",
-            )
 
     def _is_for_judge(self, sample: Sample) -> bool:
         return self._judge is not None and sample.problem_type in self._judge.problem_types

@@ -12,8 +12,8 @@ from easyvideor1.errors import DataError, JobDied, JobError, JobOutOfMemory, Job
 from easyvideor1.jobs.pool import Outcome, Pool
 from easyvideor1.rewards import router
 from easyvideor1.rewards.budget import Budget
-from easyvideor1.rewards.code_tests import tests_text
-from easyvideor1.rewards.grader import Grader, Heavy, Together, is_tried, without_content
+from easyvideor1.rewards.code_tests import is_tried, tests_text
+from easyvideor1.rewards.grader import Grader, Heavy, Together, without_content
 from easyvideor1.rewards.parse import read_response
 from easyvideor1.rewards.registry import REGISTRY
 from easyvideor1.rewards.router import TaskScore

@@ -68,7 +68,7 @@ def load_models(config: RunConfig, ranks: Ranks, *, needs_reference: bool, resum
         UsageError: a model cannot be read.
         RunError: a weight that the policy begins with is no number.
     """
-    group = sequence.join(ranks, config.parallel.sequence)
+    group = sequence.join(ranks, config.parallel)
     load = partial(_sharded, group=group) if ranks.size > 1 else _whole
     policy = load(config, ranks, weights=checkpoint.weights_folder(resume_from) if resume_from else None)
     with ranks.agree("weights to begin with"):

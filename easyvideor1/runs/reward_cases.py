@@ -16,8 +16,7 @@ from easyvideor1.config import Settings
 from easyvideor1.config_reward import RewardConfig
 from easyvideor1.data.rows import read_rows
 from easyvideor1.errors import DataError
-from easyvideor1.rewards.code_tests import are_in_gold
-from easyvideor1.rewards.grader import is_tried
+from easyvideor1.rewards.code_tests import are_in_gold, is_tried
 from easyvideor1.rewards.parse import read_response
 from easyvideor1.rewards.parts import overlong_part
 from easyvideor1.rewards.pool import RewardPool

@@ -21,6 +21,7 @@ from easyvideor1.data.prompts import instruction
 from easyvideor1.data.row_check import CheckRows
 from easyvideor1.problem_types import canonical
 from easyvideor1.rewards import router
+from easyvideor1.rewards.code_tests import PythonUse, check_tests
 from easyvideor1.rewards.pool import RewardPool
 from easyvideor1.rewards.registry import ANY_TYPE, REGISTRY
 from easyvideor1.runs.media import media_specs
@@ -48,16 +49,19 @@ class CheckGold:
 
     unread: frozenset[str]
     """Problem types of which only a reward of your own or the judge knows what a gold answer is."""
+    python: PythonUse = "compared"
 
     def __call__(self, sample: Sample) -> None:
-        """Raises DataError for an unknown problem type or an unreadable gold answer."""
+        """Raises DataError for an unknown problem type, an unreadable gold answer, or tests that are not run."""
         if sample.problem_type not in self.unread and ANY_TYPE not in self.unread:
             router.check([sample])
+            check_tests(sample, self.python)
 
 
 def row_check(data: DataConfig, reward: RewardConfig) -> CheckRows:
     """How rows are read; rewards of your own are registered before (a RewardPool does that)."""
-    return CheckRows(check_gold=CheckGold(frozenset(_unread(reward))), thinking=data.thinking, templates=data.templates)
+    check_gold = CheckGold(frozenset(_unread(reward)), _python_use(reward))
+    return CheckRows(check_gold=check_gold, thinking=data.thinking, templates=data.templates)
 
 
 def try_judge(rewards: RewardPool, reward: RewardConfig, problem_types: Iterable[str]) -> None:
@@ -130,6 +134,7 @@ def memory_of(
         "system": data.system,
         "limit": [limit.tokens, limit.reason],
         "unread": sorted(_unread(reward)),
+        "python": _python_use(reward),
         "model": model is not None,
     }
     files = [model_files(model.path) / name for name in MODEL_FILES] if model is not None else []
@@ -161,6 +166,10 @@ def shown_progress() -> Iterator[Callable[[str, int, int], None]]:
             bar.update(tasks[what], completed=done, total=total)  # type: ignore[arg-type] - a TaskID is a number
 
         yield show
+
+
+def _python_use(reward: RewardConfig) -> PythonUse:
+    return "run" if reward.run_python else "run by a command" if reward.sandbox else "compared"
 
 
 def _unread(reward: RewardConfig) -> set[str]:

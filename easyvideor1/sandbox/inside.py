@@ -7,6 +7,7 @@ nothing a program can look into knows it, or another program.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import select
@@ -66,8 +67,12 @@ def _follow(*, may_open: bool, seccomp: bool) -> None:
 
 
 def _leave_files() -> None:
-    """Make an empty folder that exists no more the working folder: nothing can be made in it, and nothing is left."""
+    """Make an empty folder that exists no more the working folder: nothing can be made in it, and nothing is left.
+
+    Where there is no room for one it stays the root, where the walls let nothing be made either.
+    """
     folder = f"/tmp/.{os.getpid()}-{os.urandom(8).hex()}"
-    os.mkdir(folder, 0o700)
-    os.chdir(folder)
-    os.rmdir(folder)
+    with contextlib.suppress(OSError):
+        os.mkdir(folder, 0o700)
+        os.chdir(folder)
+        os.rmdir(folder)

@@ -13,17 +13,16 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from datetime import timedelta
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 
+from easyvideor1.config import ParallelConfig
 from easyvideor1.errors import UsageError
 from easyvideor1.model.families import shares_prefix
 from easyvideor1.training.ranks import Ranks
-
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
 
 Item = TypeVar("Item")
 
@@ -36,7 +35,7 @@ class SequenceGroup:
     """Number of this rank in its group."""
     size: int = 1
     """Ranks of a group; 1: every rank computes packs of its own, and nothing is exchanged."""
-    group: ProcessGroup | None = None
+    group: dist.ProcessGroup | None = None
 
     def one_each(self, of_ranks: Sequence[Item]) -> Sequence[Item]:
         """Of what all ranks of the run gave, in rank order, that of the first of each group."""
@@ -116,18 +115,17 @@ class SequenceGroup:
         return key.repeat_interleave(self.size // math.gcd(self.size, key.shape[1]), 1)
 
 
-def join(ranks: Ranks, size: int) -> SequenceGroup:
-    """This rank's group of `size` neighbouring ranks, a divisor of their number; all ranks call this. One process is a
-    group of its own.
+def join(ranks: Ranks, config: ParallelConfig) -> SequenceGroup:
+    """This rank's group of `sequence` neighbouring ranks, a divisor of their number; all ranks call this. One process
+    is a group of its own.
     """
+    size = config.sequence
     if size == 1 or ranks.size == 1:
         return SequenceGroup()
     assert ranks.size % size == 0, f"groups of {size} out of {ranks.size} ranks"
-    from torch.distributed.device_mesh import init_device_mesh
-
-    kind = "cuda" if torch.cuda.is_available() else "cpu"
-    mesh = init_device_mesh(kind, (ranks.size // size, size), mesh_dim_names=("data", "sequence"))
-    return SequenceGroup(rank=ranks.rank % size, size=size, group=mesh.get_group("sequence"))
+    group, _ = dist.new_subgroups(size, timeout=timedelta(seconds=config.timeout_s))
+    assert isinstance(group, dist.ProcessGroup)
+    return SequenceGroup(rank=ranks.rank % size, size=size, group=group)
 
 
 def require_divisible(model: Any, size: int) -> None:
@@ -156,7 +154,7 @@ def why_indivisible(model: Any, size: int) -> str:
 
 @torch.compiler.disable(recursive=True)
 def _exchange(
-    rows: torch.Tensor, sent: Sequence[int], received: Sequence[int], group: ProcessGroup | None
+    rows: torch.Tensor, sent: Sequence[int], received: Sequence[int], group: dist.ProcessGroup | None
 ) -> torch.Tensor:
     """[rows, ...] cut into a stretch for each rank -> the stretches that they have for this one, in rank order."""
     return _Exchange.apply(rows, sent, received, group)  # type: ignore[no-any-return]
@@ -165,7 +163,7 @@ def _exchange(
 class _Exchange(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, rows: torch.Tensor, sent: Sequence[int], received: Sequence[int], group: ProcessGroup | None
+        ctx: Any, rows: torch.Tensor, sent: Sequence[int], received: Sequence[int], group: dist.ProcessGroup | None
     ) -> torch.Tensor:
         ctx.sent, ctx.received, ctx.group = sent, received, group
         return _all_to_all(rows, sent, received, group)
@@ -176,7 +174,7 @@ class _Exchange(torch.autograd.Function):
 
 
 def _all_to_all(
-    rows: torch.Tensor, sent: Sequence[int], received: Sequence[int], group: ProcessGroup | None
+    rows: torch.Tensor, sent: Sequence[int], received: Sequence[int], group: dist.ProcessGroup | None
 ) -> torch.Tensor:
     got = rows.new_empty(sum(received), *rows.shape[1:])
     dist.all_to_all_single(got, rows.contiguous(), list(received), list(sent), group=group)

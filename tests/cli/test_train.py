@@ -224,12 +224,14 @@ def test_a_problem_type_of_ones_own_is_judged_by_its_function_from_load_to_updat
     assert [row["accuracy/my type"] for row in metrics if "accuracy/my type" in row] == [0.25]
 
 
-def test_two_processes_go_on_with_the_run_of_one_as_it_does(folder, tmp_path):
+@pytest.mark.parametrize("words", [(), pytest.param(("parallel.sequence=2",), marks=pytest.mark.slow)])
+def test_two_processes_go_on_with_the_run_of_one_as_it_does(folder, tmp_path, words):
+    """Each with packs of its own, and both with all packs together."""
     overrides = ["algorithm.options={kl_coef: 0.1}", "train.validation_samples=1", "train.checkpoint_every=2"]
     one, two = recipe(folder, tmp_path / "one"), recipe(folder, tmp_path / "two")
     assert main(["train", one, *overrides, "train.steps=3"]) == 0
     assert main(["train", two, *overrides, "train.steps=2"]) == 0
-    assert results(command, ["train", two, *overrides, "train.steps=3"]) == [0, 0]
+    assert results(command, ["train", two, *overrides, "train.steps=3", *words]) == [0, 0]
     found, expected = (comparable(read_metrics(tmp_path / run / "metrics.jsonl")) for run in ("two", "one"))
     at_steps = [[record for record in records if "loss/total" in record] for records in (found, expected)]
     assert [record["step"] for record in at_steps[0]] == [1, 2, 3]

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from easyvideor1.config_data import DataConfig
 from easyvideor1.config_reward import RewardConfig
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.rewards.code_tests import CodeTests, has_tests, read_tests, same_text
 from easyvideor1.rewards.code_trial import tried
 from easyvideor1.rewards.pool import RewardPool
+from easyvideor1.rewards.registry import REGISTRY
+from easyvideor1.runs.steps import row_check
 from easyvideor1.sandbox.probe import isolation_here
 from easyvideor1.sandbox.runs import Limits, Sandbox
 from easyvideor1.types import Sample
@@ -202,11 +205,83 @@ def test_the_pool_runs_answers_where_it_is_switched_on_and_its_delay_is_bounded(
             pool.check([sample('{"inputs": ["1"], "outputs": []}')])
 
 
+PART = """
+from easyvideor1.types import Sample
+
+def brevity(sample: Sample, text: str) -> float:
+    return 0.5
+"""
+
+
+def test_a_late_answer_is_wrong_beside_parts_of_the_users_own(tmp_path):
+    (tmp_path / "mine.py").write_text(PART)
+    weights = {"accuracy": 0.5, "brevity": 0.5}
+    try:
+        with RewardPool(
+            run_python=True,
+            deadline_s=1.0,
+            workers=1,
+            weights=weights,
+            parts={"brevity": f"{tmp_path}/mine.py:brevity"},
+        ) as pool:
+            texts = ["<answer>print(2 * int(input()))</answer>", "<answer>while True: pass</answer>"]
+            scores = pool.score([(DOUBLE, text) for text in texts])
+    finally:
+        REGISTRY.parts.clear()
+        REGISTRY.places.clear()
+        REGISTRY.arguments.clear()
+    assert [score.parts["accuracy"] for score in scores] == [1, 0]
+    assert [score.parts["brevity"] for score in scores] == [0.5, 0.5]
+    assert "not done within" in scores[1].reason
+
+
+LOOKS_FOR_OTHERS = """
+import gc, sys
+frame, found = sys._getframe(), []
+while frame:
+    found += [str(value) for value in frame.f_locals.values()]
+    frame = frame.f_back
+found += [str(value) for value in gc.get_objects() if type(value) in (dict, list, tuple)]
+print(5 if any("".join(["MAR", "KER"]) in text for text in found) else 0)
+"""
+
+
+def test_an_answer_finds_nothing_of_the_one_before(sandbox):
+    tests = CodeTests(pairs=(("2 3", "5"),))
+    assert tried("print(sum(map(int, input().split())))  # MARKER", tests, sandbox, LIMITS)[0] == 1
+    adds = CodeTests(assertions="assert add(2, 3) == 5  # MARKER")
+    assert tried("def add(a, b): return a + b  # MARKER", adds, sandbox, LIMITS)[0] == 1
+    assert tried(LOOKS_FOR_OTHERS, tests, sandbox, LIMITS)[0] == 0
+    assert tried(LOOKS_FOR_OTHERS + "# MAR" + "KER", tests, sandbox, LIMITS)[0] == 1  # it would find one
+
+
 def test_tests_that_nothing_runs_are_an_error_of_the_row():
     with RewardPool() as pool:
         pool.check([ADD])
         with pytest.raises(DataError, match=r"reward\.run_python"):
             pool.check([DOUBLE])
+    with RewardPool(sandbox=["./mine"]) as pool:
+        pool.check([ADD, DOUBLE, sample(tests="of another kind")])
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (RewardConfig(), {"DOUBLE": "reward.run_python"}),
+        (RewardConfig(run_python=True), {"BAD": "no assertion"}),
+        (RewardConfig(sandbox=("./mine",)), {}),
+    ],
+)
+def test_the_check_before_a_run_says_the_same(settings, says):
+    check = row_check(DataConfig(), settings).check_gold
+    found = {}
+    for name, row in {"ADD": ADD, "DOUBLE": DOUBLE, "BAD": sample(tests="f(1)")}.items():
+        try:
+            check(row)
+        except DataError as error:
+            found[name] = str(error)
+    assert found.keys() == says.keys()
+    assert all(text in found[name] for name, text in says.items())
 
 
 def test_two_sandboxes_are_refused():

@@ -120,7 +120,7 @@ def made_trainer(
         lora.add_adapters(model, config.model.lora)
     shared_prefix.enable(model)
     algorithm = fitting_algorithm(config)
-    forward = PackForward(model, sequence=sequence.join(ranks, config.parallel.sequence))
+    forward = PackForward(model, sequence=sequence.join(ranks, config.parallel))
     reference = reference_of(forward) if algorithm.needs_reference else None
     if found and (weights := checkpoint.weights_folder(found)):
         # In place, because made models have all buffers in their dtype and loaded ones do not.

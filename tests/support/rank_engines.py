@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from easyvideor1.config import ParallelConfig
+from easyvideor1.errors import RunError
 from easyvideor1.model.weights import checkpoint_tensors, copy_weights, full_tensors
 from easyvideor1.rollout.engine import Engine, Sampling
 from easyvideor1.rollout.hf import HFEngine
@@ -70,6 +71,8 @@ class Sampled:
     compared: Compared
     compared_together: Compared
     """Where all ranks compute each pack together."""
+    unloaded: str
+    """What came of an engine of the last rank that failed in the middle of the weights."""
 
 
 def sampled(folder: Path, ranks: Ranks) -> Sampled:
@@ -77,11 +80,12 @@ def sampled(folder: Path, ranks: Ranks) -> Sampled:
         shared=shared_server(folder, made_forward(ranks), ranks),
         compared=comparisons(made_forward(ranks), ranks),
         compared_together=comparisons(made_forward(ranks, ranks_per_pack=ranks.size), ranks),
+        unloaded=unloaded(made_forward(ranks), ranks),
     )
 
 
 def made_forward(ranks: Ranks, *, ranks_per_pack: int = 1) -> PackForward:
-    forward = PackForward(made_model(), sequence=sequence.join(ranks, ranks_per_pack))
+    forward = PackForward(made_model(), sequence=sequence.join(ranks, ParallelConfig(sequence=ranks_per_pack)))
     if ranks.size > 1:
         sharded.shard(forward, ParallelConfig(), ranks=ranks, dtype=torch.float32)
     return forward
@@ -200,6 +204,21 @@ def comparisons(forward: PackForward, ranks: Ranks) -> Compared:
     except Exception as raised:  # noqa: BLE001 - it is what is looked at
         error = f"{type(raised).__name__}: {raised}"
     return Compared(modalities={*found}, gap=max(gap.max for gap in found.values()), error=error)
+
+
+def unloaded(forward: PackForward, ranks: Ranks) -> str:
+    class Taking(HFEngine):
+        def load_weights(self, tensors: Any, *, version: int) -> None:
+            for number, _ in enumerate(tensors):
+                if number == 2 and ranks.rank == ranks.size - 1:
+                    raise RunError("out of memory")
+
+    engine = agreeing(Taking(made_model(), ENCODER, tokens_per_batch=500), forward, ranks)
+    try:
+        give_weights(engine, forward, version=1)
+    except RunError as error:
+        return str(error)
+    return ""
 
 
 def video_example() -> Example:

@@ -87,7 +87,7 @@ def made_policy(
         model.to(dtype)
     shared_prefix.enable(model)
     parallel = parallel or ParallelConfig()
-    forward = PackForward(model, sequence=sequence.join(ranks, parallel.sequence))
+    forward = PackForward(model, sequence=sequence.join(ranks, parallel))
     if ranks.size > 1:
         sharded.shard(forward, parallel, ranks=ranks, dtype=dtype)
     return Policy(

@@ -33,6 +33,10 @@ def test_weights_that_the_first_rank_cannot_write_end_the_run_on_both(cases: Bot
     assert second.startswith("RunError: rank 0 failed: NotADirectoryError")
 
 
+def test_an_engine_that_fails_in_the_middle_of_the_weights_ends_the_run_on_both(cases: Both) -> None:
+    assert [found.sampled.unloaded for found in (cases[0], *cases[1])] == ["out of memory"] * 3
+
+
 @pytest.mark.parametrize("name", ["compared", "compared_together"])
 def test_each_rank_compares_what_its_engine_sampled_and_one_with_old_weights_ends_both(name: str, cases: Both) -> None:
     one, first, second = (getattr(found.sampled, name) for found in (cases[0], *cases[1]))

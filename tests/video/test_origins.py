@@ -69,6 +69,11 @@ CHANGES: dict[str, tuple[FrameSpec, FrameSpec, bool]] = {
     "4 of 10 frames": (replace(FINE, max_frames=10), replace(FINE, max_frames=4), True),
     "6 of 16 frames": (replace(FINE, max_frames=16), replace(FINE, max_frames=6), True),
     "4 of 6 frames": (replace(FINE, max_frames=6), replace(FINE, max_frames=4), False),
+    "same frames, other rate": (
+        replace(FINE, fps=9.0, max_frames=8),
+        replace(FINE, fps=3.0, max_frames=8),
+        True,
+    ),
     "more frames": (replace(FINE, max_frames=4), replace(FINE, max_frames=10), False),
     "a larger limit that is not reached": (replace(FINE, max_pixels=200_000), replace(FINE, fps=2.0), True),
     "smaller pixels": (FINE, replace(COARSE, max_pixels=4096), False),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from easyvideor1.errors import RunError
+from easyvideor1.errors import RunError, UsageError
 from easyvideor1.rollout.vllm.servers import POLL_S, Server
 
 START_S = 900.0
@@ -34,25 +33,27 @@ def started_servers(count: int, *, recipe: Path, model: Path, logs: Path) -> Ite
         logs: folder for what they print.
 
     Raises:
+        UsageError: several ranks leave no GPU for one.
         RunError: one does not start; its last lines are in the message.
     """
     logs.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         started = []
         for number in range(count):
-            port = _free_port()
-            log = logs / f"server-{number}.log"
-            process = stack.enter_context(_process(number, port, recipe=recipe, model=model, log=log))
-            started.append((f"http://127.0.0.1:{port}", process, log))
-        for address, process, log in started:
-            _wait(address, process, log)
-        yield [address for address, _, _ in started]
+            log, port_file = logs / f"server-{number}.log", logs / f"server-{number}.port"
+            port_file.unlink(missing_ok=True)
+            process = stack.enter_context(_process(number, port_file, recipe=recipe, model=model, log=log))
+            started.append((process, port_file, log))
+        yield [_address(*each) for each in started]
 
 
 @contextmanager
-def _process(number: int, port: int, *, recipe: Path, model: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _process(
+    number: int, port_file: Path, *, recipe: Path, model: Path, log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    # The server takes a free port when it is ready to listen: one that was free minutes before may be taken by then.
     command = [sys.executable, "-m", "easyvideor1.rollout.vllm.server", str(recipe)]
-    command += ["--model", str(model), "--port", str(port)]
+    command += ["--model", str(model), "--port", "0", "--port-file", str(port_file)]
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=_environment(number))
     try:
@@ -66,9 +67,14 @@ def _process(number: int, port: int, *, recipe: Path, model: Path, log: Path) ->
             process.wait()
 
 
-def _wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def _address(process: subprocess.Popen[bytes], port_file: Path, log: Path) -> str:
+    """Of a server, as soon as it answers."""
     end = time.monotonic() + START_S
-    while not Server(address).is_well():
+    while True:
+        if port_file.exists():
+            address = f"http://127.0.0.1:{port_file.read_text()}"
+            if Server(address).is_well():
+                return address
         if process.poll() is not None or time.monotonic() > end:
             state = f"ended with {process.poll()}" if process.poll() is not None else f"is silent after {START_S:g} s"
             last = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
@@ -83,11 +89,10 @@ def _environment(number: int) -> dict[str, str]:
         given = os.environ.get("CUDA_VISIBLE_DEVICES")
         gpus = given.split(",") if given else [str(index) for index in range(torch.cuda.device_count())]
         num_ranks = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        if num_ranks > 1 and number + num_ranks >= len(gpus):
+            raise UsageError(
+                f"rollout.vllm.start_servers: server {number + 1} finds no GPU, for {num_ranks} ranks have theirs of "
+                f"the {len(gpus)} on this machine; start fewer ranks (torchrun --nproc-per-node) or servers"
+            )
         own["CUDA_VISIBLE_DEVICES"] = gpus[min(number + num_ranks, len(gpus) - 1)]
     return own
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

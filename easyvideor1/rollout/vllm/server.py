@@ -222,7 +222,8 @@ def main() -> int:
     parser.add_argument("words", nargs="*", metavar="a.b=c", help="overrides of the recipe, those of the run")
     parser.add_argument("--model", type=Path, required=True, help="folder of the model the run begins with")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen at; 0.0.0.0: every one")
-    parser.add_argument("--port", type=int, default=8200)
+    parser.add_argument("--port", type=int, default=8200, help="0: a free one")
+    parser.add_argument("--port-file", type=Path, help="file that the port is written into when the server listens")
     args = parser.parse_args()
     try:
         config = load_config(args.recipe, args.words)
@@ -237,6 +238,10 @@ def main() -> int:
             address=(args.host, args.port),
         )
         log.warning("serving at port %d", server.port)
+        if args.port_file is not None:
+            unfinished = args.port_file.with_name(f"{args.port_file.name}.part")
+            unfinished.write_text(str(server.port))
+            unfinished.rename(args.port_file)
         server.run()
     except EasyVideoError as error:
         sys.stderr.write(f"{error}\n")

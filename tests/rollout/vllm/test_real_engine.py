@@ -405,6 +405,8 @@ def _pid_at(address: str) -> int:
             words = (process / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"easyvideor1.rollout.vllm.server" in words and port.encode() in words:
-            return int(process.name)
+        if b"easyvideor1.rollout.vllm.server" in words:
+            file = Path(os.fsdecode(words[words.index(b"--port-file") + 1]))
+            if file.exists() and file.read_text() == port:
+                return int(process.name)
     raise AssertionError(address)
