@@ -284,6 +284,17 @@ Scorer = Callable[[Sequence[tuple[Sample, str, int]]], list[Score]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class TokenCredit:
+    """What each token of a rollout is worth, where a value head says what could be expected; float64 [L] each."""
+
+    advantages: np.ndarray
+    returns: np.ndarray
+    """What the value of each token's state is to become."""
+    values: np.ndarray
+    """Of the state before each token, before the update."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Group:
     """A prompt with its G rollouts and, as the stages add them, scores and advantages."""
 
@@ -291,9 +302,11 @@ class Group:
     rollouts: tuple[Rollout, ...]
     scores: tuple[Score, ...] = ()
     advantages: tuple[float, ...] = ()
-    """[G], one per rollout; 0.0 where unscored."""
+    """[G], one per rollout; 0.0 where unscored. With `tokens` their means, for people to look at."""
     weights: tuple[float, ...] = ()
     """[G] loss weight per rollout: 1.0, or 0.0 for a rollout that must not train (unscored)."""
+    tokens: tuple[TokenCredit, ...] = ()
+    """[G], one per rollout, which take the place of `advantages`; empty without a value head."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

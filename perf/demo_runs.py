@@ -20,7 +20,7 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from easyvideor1.demo.dataset import build_dataset
+from easyvideor1.demo.setup import write_data
 from easyvideor1.report.read import read_metrics
 
 NEED_OFFLINE = ("luffy", "sft")
@@ -64,10 +64,9 @@ def run(spec: str, args: argparse.Namespace) -> dict[str, list[float]]:
     if not (out / "report.html").exists():
         data = out / "data"
         if not (data / "seed.txt").exists():
-            build_dataset(data, int(seed))
+            write_data(out, seed=int(seed))
             if name == "shuffled":
                 shuffle_gold(data / "train.jsonl", seed=int(seed))
-            (data / "seed.txt").write_text(f"{seed}\n")
         command = [sys.executable, "-m", "easyvideor1", "demo", "--out", str(out), "--seed", seed]
         with (args.out / f"{name}-{seed}.log").open("w") as log:
             subprocess.run(

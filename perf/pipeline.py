@@ -109,7 +109,7 @@ def step_s(folder: Path, name: str, words: list[str], *, load_s: float, rollout_
 def made(config: Any, parts: Parts, *, load_s: float, rollout_s: float, train_s: float) -> Trainer:
     algorithm = fitting_algorithm(config)
     ranks = Ranks()
-    models = load_models(config, ranks, needs_reference=False, resume_from=None)
+    models = load_models(config, ranks, algorithm=algorithm, resume_from=None)
     policy = Policy(
         models.policy,
         algorithm=algorithm,

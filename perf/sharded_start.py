@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 
+from easyvideor1.algo.algorithms import named_algorithm
 from easyvideor1.config import ParallelConfig, RunConfig
 from easyvideor1.config_tree import build
 from easyvideor1.model.load import load_model
@@ -89,10 +90,12 @@ def whole_then_cut(config: RunConfig, ranks: Ranks) -> PackForward:
 def measure(folder: Path) -> None:
     """On each rank."""
     config = config_of(folder)
+    plain = named_algorithm(config.algorithm)
+    with_kl = replace(plain, kl_coef=0.1)
     with joined(timeout_s=600) as ranks:
         ways = {
-            "parts": lambda: load_models(config, ranks, needs_reference=False, resume_from=None),
-            "parts and reference": lambda: load_models(config, ranks, needs_reference=True, resume_from=None),
+            "parts": lambda: load_models(config, ranks, algorithm=plain, resume_from=None),
+            "parts and reference": lambda: load_models(config, ranks, algorithm=with_kl, resume_from=None),
             "whole, then cut": lambda: whole_then_cut(config, ranks),
         }
         found = {name: peak_of(way) for name, way in ways.items()}

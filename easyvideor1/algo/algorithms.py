@@ -26,6 +26,7 @@ AdvantageKind = Literal[
     "reinforce_plus_plus",
     "reinforce_plus_plus_baseline",
     "remax",
+    "gae",
     "gdpo",
     "pass_at_k",
     "one",
@@ -39,9 +40,16 @@ OfflineOldKind = Literal["current", "stored", "one"]
 NOT_OPTIONS = ("name", "paper")
 NOT_NEGATIVE = (
     "clip_low", "clip_high", "policy_weight", "offline_weight", "kl_coef", "entropy_coef", "refill_rounds",
-    "temporal_bonus", "length_bonus", "length_low",
+    "temporal_bonus", "length_bonus", "length_low", "value_warmup_steps",
 )  # fmt: skip
-POSITIVE = ("shaping_gamma", "fixed_length", "pass_k", "pass_threshold", "kl_target", "kl_horizon", "ema_guard")
+POSITIVE = (
+    "shaping_gamma", "fixed_length", "pass_k", "pass_threshold", "kl_target", "kl_horizon", "ema_guard", "value_coef",
+    "value_clip", "value_learning_rate",
+)  # fmt: skip
+OF_VALUES = (
+    "gae_gamma", "gae_lambda", "value_coef", "value_clip", "value_detached", "value_learning_rate",
+    "value_warmup_steps",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,9 +138,25 @@ class Algorithm:
     """Shortest response that gets the length bonus, in tokens."""
     length_high: int = 512
     """Longest response that gets the length bonus, in tokens."""
+    gae_gamma: float = 1.0
+    """Discount of what comes a token later, for the gae advantage."""
+    gae_lambda: float = 1.0
+    """How far gae looks past the next token's value: 0 not at all, 1 to the end of the response (no bias by values)."""
+    value_coef: float = 0.1
+    """Weight of the value head's loss beside the policy's."""
+    value_clip: float | None = 0.5
+    """Farthest that a value is charged for moving from where it was before the step's updates; None: no bound."""
+    value_detached: bool = True
+    """The value head learns from the policy's hidden states as they are; False: its loss trains the policy's layers
+    too."""
+    value_learning_rate: float = 0.05
+    """Learning rate of the value head, on the schedule of the optimizer's."""
+    value_warmup_steps: int = 0
+    """Steps at the start of the run in which the value head alone learns."""
 
     def __post_init__(self) -> None:
         self._check_numbers()
+        self._check_values()
         self._check_combinations()
 
     def _check_numbers(self) -> None:
@@ -158,6 +182,9 @@ class Algorithm:
         self._check_bounds()
 
     def _check_bounds(self) -> None:
+        for name in ("gae_gamma", "gae_lambda"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UsageError(f"algorithm.options.{name} must be between 0 and 1, got {getattr(self, name)}")
         if not 0 <= self.ema_decay < 1:
             raise UsageError(f"algorithm.options.ema_decay must be at least 0 and below 1, got {self.ema_decay}")
         for low, high in (("length_low", "length_high"), ("filter_low", "filter_high")):
@@ -168,6 +195,13 @@ class Algorithm:
         if self.pass_threshold > 1:
             raise UsageError(
                 f"algorithm.options.pass_threshold must be at most 1, got {self.pass_threshold}: accuracy is never more"
+            )
+
+    def _check_values(self) -> None:
+        if self.advantage == "gae" and self.ratio in ("sequence", "trajectory"):
+            raise UsageError(
+                f"algorithm.options.ratio: '{self.ratio}' weighs whole responses, and advantage 'gae' is one of "
+                "tokens; use token or sequence_token"
             )
 
     def _check_combinations(self) -> None:
@@ -181,7 +215,7 @@ class Algorithm:
             raise UsageError(
                 f"algorithm.options.kl_in: advantage '{self.advantage}' has no single reward for the KL; use loss"
             )
-        if self.advantage in ("gdpo", "one") and self.drop_equal_groups:
+        if self.advantage in ("gae", "gdpo", "one") and self.drop_equal_groups:
             raise UsageError(
                 f"algorithm.options.drop_equal_groups: with advantage '{self.advantage}' a group learns even where its "
                 "rewards are all equal; set it to false"
@@ -233,6 +267,11 @@ class Algorithm:
         return self.kl_coef > 0
 
     @property
+    def needs_values(self) -> bool:
+        """Whether a value head says of each token what could be expected."""
+        return self.advantage == "gae"
+
+    @property
     def needs_offline(self) -> bool:
         """Whether the algorithm is about offline trajectories and so needs `offline.enable`."""
         return self.offline_loss != self.loss or not self.needs_policy_rollouts
@@ -279,6 +318,8 @@ _ALGORITHMS = (
     Algorithm(name="reinforce_plus_plus", paper="arXiv:2501.03262", advantage="reinforce_plus_plus"),
     # The paper adds a k2 KL to the loss.
     Algorithm(name="reinforce_plus_plus_baseline", paper="arXiv:2501.03262", advantage="reinforce_plus_plus_baseline"),
+    # Clipping and value loss of the first paper, advantages of the second. Its KL, if any, is a k1 KL in the reward.
+    Algorithm(name="ppo", paper="arXiv:1707.06347, arXiv:1506.02438", advantage="gae"),
     # The paper sums over tokens; dividing by a constant keeps its direction.
     Algorithm(name="remax", paper="arXiv:2310.10505", advantage="remax", average="fixed"),
     # The paper puts a k1 KL into the reward.
@@ -320,6 +361,7 @@ USED: Mapping[str, tuple[Callable[[Algorithm], bool], str]] = {
     "kl_horizon": (lambda it: it.kl_target is not None, "set kl_target"),
     "ema_decay": (lambda it: it.advantage == "ema_grpo", "set advantage to ema_grpo"),
     "ema_guard": (lambda it: it.advantage == "ema_grpo", "set advantage to ema_grpo"),
+    **dict.fromkeys(OF_VALUES, (lambda it: it.needs_values, "set advantage to gae")),
     "length_low": (lambda it: it.length_bonus > 0, "set length_bonus above 0"),
     "length_high": (lambda it: it.length_bonus > 0, "set length_bonus above 0"),
     "kl_kind": (lambda it: it.needs_reference, "set kl_coef above 0"),

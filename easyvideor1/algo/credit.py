@@ -101,11 +101,12 @@ def normalizer(groups: Sequence[Group], algorithm: Algorithm, *, max_response_to
 def learning_rollouts(group: Group, algorithm: Algorithm) -> tuple[int, ...]:
     """Indices of the rollouts that can move the weights; the gradient of all others is exactly 0.
 
-    Those with tokens and a loss weight, and one of: an advantage, a term that does not look at it (KL, entropy), or
-    imitation as their loss.
+    Those with tokens and a loss weight, and one of: an advantage, a term that does not look at it (KL, entropy, the
+    value head's), or imitation as their loss.
     """
     looks_at_all = (
         algorithm.own_loss is not None
+        or algorithm.needs_values
         or algorithm.entropy_coef > 0
         or (algorithm.needs_reference and algorithm.kl_in == "loss")
     )
@@ -157,6 +158,8 @@ def _group_values(
             return advantages.pass_at_k(passed_G, k=algorithm.pass_k)
         case "one":
             return [1.0] * len(rewards_G)
+        case "gae":
+            raise ValueError("advantage 'gae' is one of tokens: call gae.with_token_credit")
 
 
 def _gdpo(group: Group, algorithm: Algorithm, part_weights: Mapping[str, float] | None) -> list[float]:

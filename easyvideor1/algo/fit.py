@@ -60,6 +60,11 @@ def _corrected(config: RunConfig, made: Algorithm) -> Algorithm:
 
 def _check_offline(config: RunConfig, made: Algorithm) -> None:
     if config.offline.enable:
+        if made.needs_values:
+            raise UsageError(
+                f"offline.enable: the values of advantage '{made.advantage}' are what the policy's own responses can "
+                "expect, and offline trajectories are another's; set it to false, or choose another algorithm"
+            )
         if config.offline.accuracy_threshold is not None and not made.needs_policy_rollouts:
             raise UsageError(
                 f"offline.accuracy_threshold: algorithm '{made.name}' samples nothing whose accuracy could be compared "

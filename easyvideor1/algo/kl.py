@@ -46,8 +46,3 @@ def token_kl(
     if kind == "k2":
         return log_r_N.square() / 2
     return bounded_expm1(log_r_N) - log_r_N
-
-
-def sequence_sums(kl_N: torch.Tensor, *, sequence_N: torch.Tensor, num_sequences: int) -> torch.Tensor:
-    """[S] sums over the tokens of each sequence: what a KL in the reward subtracts."""
-    return kl_N.new_zeros(num_sequences).index_add(0, sequence_N, kl_N.detach())

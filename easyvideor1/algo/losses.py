@@ -43,6 +43,12 @@ class Tokens:
     """Divergence from the reference over all words in nats, for kl_kind full; gradients flow through it."""
     entropy: torch.Tensor | None = None
     """Entropy of the current policy at each token in nats; with an entropy bonus, gradients flow through it."""
+    values: torch.Tensor | None = None
+    """Of the state before each token, by the value head; gradients flow through them."""
+    returns: torch.Tensor | None = None
+    """What the values should be."""
+    old_values: torch.Tensor | None = None
+    """The values before the first update on the batch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,6 +134,14 @@ def policy_loss(tokens: Tokens, algorithm: Algorithm, *, normalizer: float) -> L
         if tokens.logprobs.requires_grad and not entropy_N.requires_grad:
             raise ValueError("the algorithm has an entropy bonus, but no gradient flows through Tokens.entropy")
         loss_N = loss_N - algorithm.entropy_coef * _masked(entropy_N, trains_N)
+    if algorithm.needs_values:
+        values_N, returns_N, old_values_N = (
+            _masked(_present(getattr(tokens, name), name, "advantage"), trains_N)
+            for name in ("values", "returns", "old_values")
+        )
+        metrics["loss/value"], is_far_N = value_loss(values_N, returns_N, old_values_N, clip=algorithm.value_clip)
+        metrics["loss/value_clipped_frac"] = is_far_N.to(values_N.dtype)
+        loss_N = loss_N + algorithm.value_coef * metrics["loss/value"]
 
     scale_N = tokens.weights
     if algorithm.average == "sequence":
@@ -229,6 +243,23 @@ TOKEN_LOSSES: Mapping[str, Callable[[Terms], _TokenLoss]] = {
     "shaped": shaped_loss,
     "cross_entropy": cross_entropy_loss,
 }
+
+
+def value_loss(
+    values_N: torch.Tensor, returns_N: torch.Tensor, old_values_N: torch.Tensor, *, clip: float | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """[N] half the squared distance of values from returns, and [N] bool: where the bound below is at work.
+
+    PPO's clipped form, as OpenAI's baselines, TRL and verl have it: the larger one of that and the same of the value
+    moved back to within `clip` of the old one. So a value that went farther than that towards its return pulls no more,
+    and one that went away from it still does.
+    """
+    error_N = (values_N - returns_N).square()
+    if clip is None:
+        return error_N / 2, torch.zeros_like(error_N, dtype=torch.bool)
+    near_N = torch.clamp(values_N, old_values_N - clip, old_values_N + clip)
+    near_error_N = (near_N - returns_N).square()
+    return torch.maximum(error_N, near_error_N) / 2, near_error_N > error_N
 
 
 def sampler_weight(old_logprobs_N: torch.Tensor, sampler_logprobs_N: torch.Tensor, *, cap: float) -> torch.Tensor:

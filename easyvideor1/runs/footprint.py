@@ -118,11 +118,16 @@ class _Work:
             "gradients": sizes.trained * F32 // shards,
             "optimizer": _moment_bytes(self.config, sizes) // shards,
             "reference model": sizes.weights * held // shards if self._needs_reference else 0,
+            "value head": (2 + len(MOMENTS)) * (sizes.hidden + 1) * F32 // shards if self._has_values else 0,
             "copy that samples": sizes.weights * item if self._has_copy else 0,
         }
         if self.config.parallel.cpu_offload and self._is_sharded:
-            parts |= dict.fromkeys(("weights", "gradients", "optimizer", "reference model"), 0)
+            parts |= dict.fromkeys(("weights", "gradients", "optimizer", "reference model", "value head"), 0)
         return {name: size for name, size in parts.items() if size}
+
+    @property
+    def _has_values(self) -> bool:
+        return fitting_algorithm(self.config).needs_values
 
     @property
     def _has_copy(self) -> bool:
@@ -152,6 +157,8 @@ class _Work:
             "activations, text": round(text + ends),
             "activations, vision tower": round(tower + mergers if tower_trains else num_patches * per_patch),
             "patches": num_patches * sizes.patch_values * item,
+            # Hidden states in float32, and their directions.
+            "states of the value head": 2 * num_responses * sizes.hidden * F32 if made.needs_values else 0,
             "logits": logits * min(CHUNK_BYTES, num_responses * sizes.vocabulary * F32),
             # In float32 where products of halves cannot be summed in it, and its gradient always.
             "output layer": of_output * F32 * (int(self._trains_all) + int(item != F32 and not is_gpu)),

@@ -74,9 +74,9 @@ data.video_source_mode|null|cache.mode|the same three names
 data.preprocessed_video_dir|null|cache.dir|`easyvideor1 cache import FOLDER --data FILE` takes the frames over
 data.val_preprocessed_video_dir|null|cache.dir|one cache serves both: the key of an entry holds its settings
 data.val_video_source_mode|null|validation.cache_mode|the same three names
-algorithm.gamma|1.0||of a value head (GAE), which there is none of; the others look at whole responses
-algorithm.lam|1.0||of a value head (GAE), which there is none of
-algorithm.adv_estimator|grpo|algorithm.name|grpo, ema_grpo, rloo, remax, reinforce_plus_plus, gdpo; not gae
+algorithm.gamma|1.0|algorithm.options.gae_gamma|of gae; the others look at whole responses
+algorithm.lam|1.0|algorithm.options.gae_lambda|of gae
+algorithm.adv_estimator|grpo|algorithm.name|grpo, ema_grpo, rloo, remax, reinforce_plus_plus, gdpo; gae: ppo
 algorithm.gdpo_reward_keys|[accuracy, format]|reward.weights|the parts that have a weight
 algorithm.disable_kl|false|algorithm.options.kl_coef|true: 0
 algorithm.use_kl_loss|false|algorithm.options.kl_in|true: loss; false: reward
@@ -97,7 +97,7 @@ trainer.logger|[console, wandb]|trackers|console and file are always there
 trainer.nnodes|1||the launcher says it: `torchrun --nnodes`
 trainer.n_gpus_per_node|8||the launcher says it: `torchrun --nproc-per-node`
 trainer.max_try_make_batch|20|algorithm.options.refill_rounds|rounds that refill what was dropped, not whole batches
-trainer.critic_warmup|0||of a value head, which there is none of
+trainer.critic_warmup|0|algorithm.options.value_warmup_steps|of gae; steps in which the value head alone learns
 trainer.val_freq|-1|train.validate_every|-1: 0, before the first and after the last step
 trainer.val_before_train|true|validation.before_training|
 trainer.val_only|false|train.steps|true: 0
@@ -185,18 +185,18 @@ worker.reward.reward_function|null|reward.rewards|{"*": FILE:NAME}, run as it is
 worker.reward.reward_function_kwargs|{}|reward.arguments|{"*": {..}}
 worker.reward.skip_special_tokens|true||always
 worker.reward.num_cpus|1||`reward.workers` processes that can be killed
-worker.critic.strategy|fsdp||there is no value head
-worker.critic.global_batch_size|256||there is no value head
-worker.critic.micro_batch_size_per_device_for_update|4||there is no value head
-worker.critic.micro_batch_size_per_device_for_experience|16||there is no value head
-worker.critic.max_grad_norm|1.0||there is no value head
-worker.critic.cliprange_value|0.5||there is no value head
-worker.critic.loss_avg_mode|token||there is no value head
-worker.critic.ppo_epochs|1||there is no value head
-worker.critic.padding_free|false||there is no value head
-worker.critic.dynamic_batching|true||there is no value head
-worker.critic.max_token_len_per_gpu|null||there is no value head
-worker.critic.ulysses_size|1||there is no value head
+worker.critic.strategy|fsdp||a value head on the policy's layers, sharded with it
+worker.critic.global_batch_size|256|train.updates_per_step|that of the policy: one loss for both
+worker.critic.micro_batch_size_per_device_for_update|4||the packs of the policy: one forward for both
+worker.critic.micro_batch_size_per_device_for_experience|16||the packs of the policy: one forward for both
+worker.critic.max_grad_norm|1.0|optimizer.max_grad_norm|the head's gradient is bounded by itself
+worker.critic.cliprange_value|0.5|algorithm.options.value_clip|of gae
+worker.critic.loss_avg_mode|token|algorithm.options.average|that of the policy
+worker.critic.ppo_epochs|1|train.passes|that of the policy
+worker.critic.padding_free|false||always
+worker.critic.dynamic_batching|true||always
+worker.critic.max_token_len_per_gpu|null||that of the policy: one forward for both
+worker.critic.ulysses_size|1||that of the policy: one forward for both
 """
 
 

@@ -25,6 +25,7 @@ ESTIMATORS = {
     "remax": "remax",
     "reinforce_plus_plus": "reinforce_plus_plus",
     "gdpo": "gdpo",
+    "gae": "ppo",
 }
 """Their advantage -> the algorithm whose advantage that is here."""
 LOSSES: Mapping[str, Mapping[str, Any]] = {
@@ -33,6 +34,7 @@ LOSSES: Mapping[str, Mapping[str, Any]] = {
     "gspo_token": {"loss": "clip", "ratio": "sequence_token"},
     "cispo": {"loss": "cispo", "ratio": "token"},
 }
+OF_CRITIC = "of a critic model; the values here are those of a head on the policy's own layers"
 KL_KINDS = {"kl": "k1", "abs": "abs", "mse": "k2", "low_var_kl": "k3", "full": "full"}
 ENGINE_ARGS = (
     "gpu_memory_utilization",
@@ -98,7 +100,7 @@ def _left_out(given: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
     for name, value in given.items():
         row = rows.get(name)
         if row is None:
-            found.append((name, value, "an unknown key"))
+            found.append((name, value, OF_CRITIC if name.startswith("worker.critic.") else "an unknown key"))
         elif not row.ours and value != row.default:
             found.append((name, value, row.note))
     return found
@@ -176,7 +178,7 @@ def _reward(theirs: Mapping[str, Any], left_out: list[tuple[str, Any, str]]) -> 
 def _algorithm(theirs: Mapping[str, Any], left_out: list[tuple[str, Any, str]]) -> dict[str, Any]:
     estimator, loss = theirs["algorithm.adv_estimator"], theirs["worker.actor.loss_type"]
     if estimator not in ESTIMATORS:
-        left_out.append(("algorithm.adv_estimator", estimator, "grpo takes its place; there is no value head here"))
+        left_out.append(("algorithm.adv_estimator", estimator, "grpo takes its place"))
     if loss not in LOSSES:
         left_out.append(("worker.actor.loss_type", loss, "the clipped loss takes its place"))
     average = "token" if theirs["worker.actor.loss_avg_mode"] == "token" else "sequence"
@@ -194,6 +196,13 @@ def _algorithm(theirs: Mapping[str, Any], left_out: list[tuple[str, Any, str]]) 
             "filter_low": theirs["algorithm.filter_low"],
             "filter_high": theirs["algorithm.filter_high"],
             "refill_rounds": NO_LIMIT if rounds < 0 else rounds,
+        }
+    if estimator == "gae":
+        options |= {
+            "gae_gamma": theirs["algorithm.gamma"],
+            "gae_lambda": theirs["algorithm.lam"],
+            "value_clip": theirs["worker.critic.cliprange_value"],
+            "value_warmup_steps": theirs["trainer.critic_warmup"],
         }
     if not theirs["algorithm.disable_kl"] and theirs["algorithm.kl_coef"]:
         options |= _kl(theirs, left_out)

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
+from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.config import RunConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.model import lora
@@ -23,6 +24,7 @@ from easyvideor1.training.health import require_finite
 from easyvideor1.training.policy import Policy
 from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.reference import Reference, reference_of
+from easyvideor1.training.value_head import value_head_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +56,7 @@ class Models:
         )
 
 
-def load_models(config: RunConfig, ranks: Ranks, *, needs_reference: bool, resume_from: Path | None) -> Models:
+def load_models(config: RunConfig, ranks: Ranks, *, algorithm: Algorithm, resume_from: Path | None) -> Models:
     """Load the models of a run, the policy with the weights of a checkpoint, which are read straight into it.
 
     With several ranks the weights are sharded in float32 (see `sharded`), and each rank reads its part of them. Where
@@ -70,16 +72,19 @@ def load_models(config: RunConfig, ranks: Ranks, *, needs_reference: bool, resum
     """
     group = sequence.join(ranks, config.parallel)
     load = partial(_sharded, group=group) if ranks.size > 1 else _whole
-    policy = load(config, ranks, weights=checkpoint.weights_folder(resume_from) if resume_from else None)
+    stored = checkpoint.weights_folder(resume_from) if resume_from else None
+    policy = load(config, ranks, weights=stored, trained_by=algorithm)
     with ranks.agree("weights to begin with"):
         if resume_from and lora.has_adapters(policy.model):
             lora.load_adapters(policy.model, resume_from)
+        if resume_from and policy.value_head is not None:
+            checkpoint.load_value_head(resume_from, policy.value_head)
         require_finite(policy.model, where=str(resume_from or config.model.path))
     reference = None
-    if needs_reference and config.model.lora is None:
-        base = load(config, ranks, trains=False)
+    if algorithm.needs_reference and config.model.lora is None:
+        base = load(config, ranks)
         reference = reference_of(policy, base=lambda: base)
-    elif needs_reference:
+    elif algorithm.needs_reference:
         reference = reference_of(policy)
     return Models(policy=policy, reference=reference, sampler=_sampler(config, ranks), overlaps=_overlaps(config))
 
@@ -96,10 +101,11 @@ def _sampler(config: RunConfig, ranks: Ranks) -> PreTrainedModel | None:
         return _ready(load_model(plain)).requires_grad_(False)
 
 
-def _whole(config: RunConfig, ranks: Ranks, *, weights: Path | None = None, trains: bool = True) -> PackForward:
+def _whole(
+    config: RunConfig, ranks: Ranks, *, weights: Path | None = None, trained_by: Algorithm | None = None
+) -> PackForward:
     """The configured model of the only process; see `_sharded`."""
-    model = _ready(load_model(config.model, weights=weights))
-    return PackForward(model if trains else model.requires_grad_(False).eval())
+    return _forward(_ready(load_model(config.model, weights=weights)), trained_by)
 
 
 def _sharded(
@@ -108,14 +114,14 @@ def _sharded(
     *,
     group: sequence.SequenceGroup,
     weights: Path | None = None,
-    trains: bool = True,
+    trained_by: Algorithm | None = None,
 ) -> PackForward:
     """The configured model, of which each rank holds its part.
 
     Args:
         group: the ranks that compute each pack together.
         weights: folder of a model of the same shape whose weights to take; None: those of `model.path`.
-        trains: else no weight does.
+        trained_by: None: no weight is.
     """
     from easyvideor1.training.sharded import read_weights, shard
 
@@ -123,12 +129,23 @@ def _sharded(
         stored = stored_model(config.model, weights=weights)
         model = _ready(load_skeleton(replace(config.model, dtype="float32"), stored))
         sequence.require_divisible(model, group.size)
-        trained = model if trains else model.requires_grad_(False).eval()
-        forward = PackForward(trained, device=device(), sequence=group)
+        forward = _forward(model, trained_by, device=device(), group=group)
     shard(forward, config.parallel, ranks=ranks, dtype=getattr(torch, config.model.dtype))
     with ranks.agree("weights of the model"):
         read_weights(forward, stored, config.parallel)
     return forward
+
+
+def _forward(
+    model: PreTrainedModel,
+    trained_by: Algorithm | None,
+    *,
+    device: torch.device | None = None,
+    group: sequence.SequenceGroup | None = None,
+) -> PackForward:
+    if trained_by is None:
+        return PackForward(model.requires_grad_(False).eval(), device=device, sequence=group)
+    return PackForward(model, device=device, sequence=group, value_head=value_head_of(model, trained_by))
 
 
 def _ready(model: PreTrainedModel) -> PreTrainedModel:

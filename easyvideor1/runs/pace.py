@@ -124,14 +124,15 @@ def num_forwards(config: RunConfig, algorithm: Algorithm) -> int:
     """What an update multiplies, in forwards over the groups of its step.
 
     In each pass: the forward, the gradients of inputs and of weights, with activation checkpointing the forward again,
-    and that of the reference. Once: the old log-probs where there are several optimizer steps, and policy and reference
-    where the KL is in the reward.
+    and that of the reference. Once: the old log-probs where there are several optimizer steps, policy and reference
+    where the KL is in the reward, and the policy where there is a value head.
     """
     train = config.train
     in_pass = 2 + int(config.model.lora is None) + int(config.model.gradient_checkpointing)
     in_pass += int(algorithm.needs_reference)
     once = int(train.updates_in_all > 1)
-    once += 2 * int(algorithm.needs_reference and algorithm.kl_in == "reward")
+    kl_is_in_reward = algorithm.needs_reference and algorithm.kl_in == "reward"
+    once += int(kl_is_in_reward) + int(kl_is_in_reward or algorithm.needs_values)
     return train.passes * in_pass + once
 
 

@@ -157,7 +157,7 @@ def _train(
         return judged_within(answers, config, num_questions=num_questions, beat=watchdog.beat)
 
     with _reported(folder) if ranks.is_first else nullcontext():
-        models = load_models(config, ranks, needs_reference=algorithm.needs_reference, resume_from=found)
+        models = load_models(config, ranks, algorithm=algorithm, resume_from=found)
         policy = Policy(
             models.policy,
             algorithm=algorithm,

@@ -5,6 +5,7 @@ There is no random state: all random numbers of a step come from seeds made of t
 A checkpoint is a folder `step-000012` of
 
 * `model/`, in Transformers' format, which loads on its own; with LoRA `adapters.safetensors`;
+* `value_head.safetensors`, for algorithms that have one;
 * `optimizer/`, a file for each process with its part of AdamW's moments and float32 weights (`tensor_file`), where the
   run keeps them (train.checkpoint_optimizer);
 * `state.json`, where the run stands;
@@ -23,6 +24,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -34,14 +36,16 @@ from easyvideor1.errors import RunError
 from easyvideor1.model import lora
 from easyvideor1.model.weights import checkpoint_tensors
 from easyvideor1.training import manifest, shelf
-from easyvideor1.training.masters import MasterWeights
+from easyvideor1.training.masters import VALUES, MasterWeights
 from easyvideor1.training.optimizers import MOMENT_BYTES, MOMENTS, AdamW, pieces
 from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.stopping import Trend
 from easyvideor1.training.tensor_file import Part, Parts, Written, part_of, whole_of, write_parts
+from easyvideor1.training.value_head import ValueHead
 
 STATE = "state.json"
 OPTIMIZER = "optimizer"
+VALUE_HEAD = "value_head.safetensors"
 FILE_BYTES = 5 << 30
 """Weights are cut into files of about this size, as Transformers does."""
 BYTES_PER_STEP = 8 << 30
@@ -127,7 +131,7 @@ class Saver:
                 require_room(self._folder, num_bytes(model, masters, states=self._states))
                 shutil.rmtree(draft, ignore_errors=True)
                 (draft / OPTIMIZER if self._states else draft).mkdir(parents=True)
-        files = _whole_files(model)
+        files = _whole_files(model, masters)
         part: dict[str, dict[str, Part]] = {}
         if self._states:
             part[f"{OPTIMIZER}/part-{self._ranks.rank:05d}.safetensors"] = _optimizer_parts(masters, optimizer)
@@ -245,6 +249,17 @@ def weights_folder(checkpoint: Path) -> Path | None:
     return folder if folder.is_dir() else None
 
 
+def load_value_head(checkpoint: Path, value_head: ValueHead) -> None:
+    """Put the stored weights into a value head, which may be sharded.
+
+    Raises:
+        RunError: they are not there, or of another shape: a head that began anew would not go on exactly.
+    """
+    with Parts([checkpoint / VALUE_HEAD]) as stored:
+        for name, weight in value_head.named_parameters():
+            stored.read_into(weight, f"{VALUES}.{name}")
+
+
 def has_optimizer(checkpoint: Path) -> bool:
     """Whether a checkpoint holds the optimizer's numbers; one of the weights alone does not."""
     return (checkpoint / OPTIMIZER).is_dir()
@@ -277,6 +292,7 @@ def num_bytes(model: PreTrainedModel, masters: MasterWeights, *, states: MomentK
     """
     is_whole = not lora.has_adapters(model)
     weights = [tensor for name, tensor in model.state_dict().items() if is_whole or lora.MARK in name]
+    weights += masters.of_values.values()
     moments = 0
     if states:
         moments = len(MOMENTS) * sum(weight.numel() for weight in masters.by_name.values()) * MOMENT_BYTES[states]
@@ -315,16 +331,29 @@ def _draft(final: Path) -> Path:
     return final.with_name(f".{final.name}{shelf.DRAFT}")
 
 
-def _whole_files(model: PreTrainedModel) -> _Whole:
-    """The weights, or the adapters where only they train, in files of a bounded size.
+def _whole_files(model: PreTrainedModel, masters: MasterWeights) -> _Whole:
+    """The weights, or the adapters where only they train, in files of a bounded size; and those of a value head."""
+    whole = _adapter_files(model) if lora.has_adapters(model) else _model_files(model)
+    if not masters.of_values:
+        return whole
+    parts = {name: whole_of(weight) for name, weight in masters.of_values.items()}
+    return _Whole(
+        [*whole.files, (VALUE_HEAD, parts)], chain(whole.contents, (part.content() for part in parts.values()))
+    )
+
+
+def _adapter_files(model: PreTrainedModel) -> _Whole:
+    adapters = lora.adapters(model)
+    parts = {name: whole_of(tensor) for name, tensor in adapters.items()}
+    return _Whole([(lora.ADAPTERS, parts)], (whole_of(tensor).content() for tensor in adapters.values()))
+
+
+def _model_files(model: PreTrainedModel) -> _Whole:
+    """The weights, in files of a bounded size.
 
     The weights are gone through twice, once for their shapes, so that those that have to be made are not all there at
     once.
     """
-    if lora.has_adapters(model):
-        adapters = lora.adapters(model)
-        parts = {name: whole_of(tensor) for name, tensor in adapters.items()}
-        return _Whole([(lora.ADAPTERS, parts)], (whole_of(tensor).content() for tensor in adapters.values()))
     files: list[dict[str, Part]] = [{}]
     size = 0
     for name, tensor in checkpoint_tensors(model):

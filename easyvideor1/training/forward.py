@@ -14,21 +14,29 @@ from easyvideor1.training.full_kl import Words
 from easyvideor1.training.logprobs import Outputs, response_outputs
 from easyvideor1.training.pack import Pack
 from easyvideor1.training.sequence import SequenceGroup
+from easyvideor1.training.value_head import ValueHead
 
 
 class PackForward(nn.Module):
-    """A model that is called with packs (see `response_outputs`)."""
+    """A model that is called with packs (see `response_outputs`), and a value head beside it."""
 
     def __init__(
-        self, model: Any, *, device: torch.device | None = None, sequence: SequenceGroup | None = None
+        self,
+        model: Any,
+        *,
+        device: torch.device | None = None,
+        sequence: SequenceGroup | None = None,
+        value_head: ValueHead | None = None,
     ) -> None:
         """
         Args:
             device: where it computes; None: where the model's weights lie.
             sequence: the ranks that compute each pack together; None: each computes its own.
+            value_head: for algorithms that need values.
         """
         super().__init__()
         self.model = model
+        self.value_head = value_head
         self.device: torch.device = device or model.device
         """Where it computes; offloaded weights lie elsewhere."""
         self.sequence = sequence or SequenceGroup()
@@ -42,7 +50,7 @@ class PackForward(nn.Module):
         with_entropy: bool = False,
         reference: Words | None = None,
     ) -> Outputs:
-        return response_outputs(
+        found = response_outputs(
             self.model,
             pack,
             media,
@@ -51,6 +59,10 @@ class PackForward(nn.Module):
             reference=reference,
             sequence=self.sequence,
         )
+        if self.value_head is None:
+            return found
+        own = self.value_head(found.words.hidden)
+        return found._replace(values=self.sequence.everything(own, count=len(pack.tokens)))
 
     @contextmanager
     def words(self, pack: Pack, media: Mapping[int, Media]) -> Iterator[Words]:

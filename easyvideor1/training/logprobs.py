@@ -27,6 +27,8 @@ class Outputs(NamedTuple):
     """[N] float32, in nats: the exact divergence from a reference; None: there was none."""
     words: Words
     """What the log-probs of all words are made of; of several ranks that share a pack, for the tokens of this one."""
+    values: torch.Tensor | None = None
+    """[N] float32: what can be expected before each token; None: there is no value head."""
 
 
 def response_logprobs(

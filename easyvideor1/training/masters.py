@@ -11,15 +11,28 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
+from easyvideor1.training.value_head import ValueHead
+
+VALUES = "value_head"
+"""Begins the names of a value head's weights; no weight of a model is named so."""
+
 
 class MasterWeights:
     """The weights of a model that train, as the optimizer sees them; weights in float32 are their own masters."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, *, value_head: ValueHead | None = None) -> None:
         trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+        self.of_values: Mapping[str, nn.Parameter] = (
+            {} if value_head is None else {f"{VALUES}.{name}": weight for name, weight in value_head.named_parameters()}
+        )
+        """Those of a value head, which are in float32."""
+        trained |= self.of_values
         self.by_name: Mapping[str, nn.Parameter] = {
             name: parameter if parameter.dtype == torch.float32 else nn.Parameter(parameter.detach().float())
             for name, parameter in trained.items()
+        }
+        self.of_model: Mapping[str, nn.Parameter] = {
+            name: weight for name, weight in self.by_name.items() if name not in self.of_values
         }
         self.copies: Mapping[str, nn.Parameter] = {
             name: master for name, master in self.by_name.items() if master is not trained[name]

@@ -26,6 +26,8 @@ PIECE = 1 << 24
 """Numbers of a weight that a step in bfloat16 goes through at once."""
 EPS = 1e-8
 """Added to the root of the second moment."""
+IS_OF_VALUES = "is_of_values"
+"""Key of a parameter group: whether it is that of a value head, which has a learning rate of its own."""
 Groups = Iterable[dict[str, Any]]
 """Parameter groups with their weight decay."""
 
@@ -57,12 +59,17 @@ def make_optimizer(config: OptimizerConfig, groups: Groups, *, is_gpu: bool) -> 
     return _eight_bit_adamw(is_gpu=is_gpu)(groups, **options)
 
 
-def set_learning_rate(optimizer: AdamW, rate: float) -> None:
+def set_learning_rate(optimizer: AdamW, rate: float, *, of_values: float = 0.0) -> None:
+    """
+    Args:
+        of_values: that of the group of a value head, where there is one.
+    """
     for group in optimizer.param_groups:
+        own = of_values if group.get(IS_OF_VALUES) else rate
         if isinstance(group["lr"], torch.Tensor):  # torchao's compiled step reads it there
-            group["lr"].fill_(rate)
+            group["lr"].fill_(own)
         else:
-            group["lr"] = rate
+            group["lr"] = own
 
 
 def pieces(state: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -33,7 +33,11 @@ class ResponseTokens:
     sampler_logprobs: torch.Tensor
     """float32; NaN where unknown (offline)."""
     advantages: torch.Tensor
-    """float32; that of the rollout."""
+    """float32; that of the rollout, or with a value head each token's own."""
+    returns: torch.Tensor
+    """float32; what the value before the token should be; NaN without a value head."""
+    old_values: torch.Tensor
+    """float32; what it was before the update; NaN without a value head."""
     weights: torch.Tensor
     """float32; loss weight of the rollout."""
     sequence: torch.Tensor
@@ -218,6 +222,8 @@ def _check(group: Group) -> None:
             f"sample {group.prompt.sample.id}: {num} rollouts, but {len(group.advantages)} advantages "
             f"and {len(group.weights)} weights"
         )
+    if group.tokens and [len(item.values) for item in group.tokens] != [len(item.token_ids) for item in group.rollouts]:
+        raise ValueError(f"sample {group.prompt.sample.id}: the credit of its tokens is not that of its rollouts")
     for index, rollout in enumerate(group.rollouts):
         if rollout.logprobs is not None and len(rollout.logprobs) != len(rollout.token_ids):
             raise ValueError(
@@ -286,12 +292,29 @@ def _tokens(pieces: Sequence[_Piece], groups: Sequence[Group], first_sequence: n
     def spread(values: list, dtype: torch.dtype) -> torch.Tensor:
         return torch.tensor(values, dtype=dtype).repeat_interleave(repeats)
 
+    unknown = torch.full((int(repeats.sum()),), torch.nan)
+    credit = {
+        "advantages": spread([groups[g].advantages[i] for g, i in places], torch.float32),
+        "returns": unknown,
+        "old_values": unknown,
+    }
+    if groups[places[0][0]].tokens:  # then those of all groups
+        credits = [groups[g].tokens[i] for g, i in places]
+        credit = {
+            "advantages": _joined([item.advantages for item in credits]),
+            "returns": _joined([item.returns for item in credits]),
+            "old_values": _joined([item.values for item in credits]),
+        }
     return ResponseTokens(
         token_ids=torch.tensor([token for rollout in rollouts for token in rollout.token_ids], dtype=torch.int64),
-        sampler_logprobs=torch.from_numpy(np.concatenate(logprobs).astype(np.float32)),
-        advantages=spread([groups[g].advantages[i] for g, i in places], torch.float32),
+        sampler_logprobs=_joined(logprobs),
+        **credit,
         weights=spread([groups[g].weights[i] for g, i in places], torch.float32),
         sequence=spread([int(first_sequence[g]) + i for g, i in places], torch.int64),
         group=spread([g for g, _ in places], torch.int64),
         is_offline=spread([rollout.source == "offline" for rollout in rollouts], torch.bool),
     )
+
+
+def _joined(values: Sequence[np.ndarray]) -> torch.Tensor:
+    return torch.from_numpy(np.concatenate(values).astype(np.float32))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import torch
 from transformers import PreTrainedModel
 
 from easyvideor1.algo.algorithms import Algorithm
-from easyvideor1.algo.kl import sequence_sums, token_kl
+from easyvideor1.algo.kl import token_kl
 from easyvideor1.algo.losses import Sum, Tokens, idle_sums, policy_loss
 from easyvideor1.config import OptimizerConfig
 from easyvideor1.errors import RunError, UsageError
@@ -24,11 +24,12 @@ from easyvideor1.training.logprobs import Outputs, check_counts
 from easyvideor1.training.masters import MasterWeights
 from easyvideor1.training.meter import Meter
 from easyvideor1.training.minibatch import Minibatch
-from easyvideor1.training.optimizers import make_optimizer, set_learning_rate
+from easyvideor1.training.optimizers import IS_OF_VALUES, make_optimizer, set_learning_rate
 from easyvideor1.training.pack import Batch, Pack, PackForm, blank_pack, pack_groups
 from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.reference import Reference
 from easyvideor1.training.shared_prefix import pack_form
+from easyvideor1.training.token_facts import OfRollouts, TokenFacts, by_rollout, per_token
 from easyvideor1.types import Group
 
 
@@ -58,6 +59,7 @@ class Policy:
         self._forward_of = model if isinstance(model, PackForward) else PackForward(model)
         self.model = self._forward_of.model
         self.ranks = ranks or Ranks()
+        assert (self._forward_of.value_head is not None) == algorithm.needs_values, "values need a value head"
         sequence = self.sequence = self._forward_of.sequence
         self.tower = Tower(self.model, rank=sequence.rank, size=sequence.size)
         self.share = Share(ranks=self.ranks, costs=costs_of(self.model), ranks_per_pack=sequence.size)
@@ -67,7 +69,7 @@ class Policy:
         self._config = optimizer
         self._total_steps = total_steps
         self._temperature = temperature
-        self.masters = MasterWeights(self.model)
+        self.masters = MasterWeights(self.model, value_head=self._forward_of.value_head)
         self.optimizer = make_optimizer(
             optimizer,
             _decayed_apart(self.masters, weight_decay=optimizer.weight_decay),
@@ -89,7 +91,11 @@ class Policy:
         """
         tally = Tally()
         learning_rate = scheduled_rate(self._config, step=step, total_steps=self._total_steps)
-        set_learning_rate(self.optimizer, learning_rate)
+        if step < self._algorithm.value_warmup_steps:
+            learning_rate = 0.0
+        of_values = replace(self._config, learning_rate=self._algorithm.value_learning_rate)
+        value_rate = scheduled_rate(of_values, step=step, total_steps=self._total_steps)
+        set_learning_rate(self.optimizer, learning_rate, of_values=value_rate)
         self.model.train()
         with self.ranks.agree("packs"):
             for work in minibatches:
@@ -136,6 +142,9 @@ class Policy:
                         sampler_logprobs=pack.tokens.sampler_logprobs,
                         entropy=found.entropy,
                         full_kl=found.kl,
+                        values=found.values,
+                        returns=pack.tokens.returns,
+                        old_values=pack.tokens.old_values,
                     ),
                     self._algorithm,
                     # Gradients are averaged over ranks; those that share a pack all have its loss, and the log-probs in
@@ -149,13 +158,20 @@ class Policy:
             _add_sampler_gap(meter, found.logprobs.detach() if old is None else old[index], pack)
         for pack in blanks:
             with self._referred(pack, {}):
-                (0.0 * self._forward(pack, {}).logprobs.sum()).backward()
-        norm = _whole(torch.nn.utils.clip_grad_norm_(self.masters.by_name.values(), self._config.max_grad_norm))
+                found = self._forward(pack, {})
+                unmoved = found.logprobs if found.values is None else torch.stack([found.logprobs, found.values])
+                (0.0 * unmoved.sum()).backward()
+        # Each by itself: a value head's gradient is the longer one early on, and would shorten the policy's.
+        norms = {"update/grad_norm": self.masters.of_model, "update/value_grad_norm": self.masters.of_values}
         once = torch.ones_like(total)
-        meter.add_sums({"loss/total": Sum(total, once), "update/grad_norm": Sum(norm, once)})
+        meter.add("loss/total", Sum(total, once))
+        for name, weights in norms.items():
+            if weights:
+                norm = torch.nn.utils.clip_grad_norm_(weights.values(), self._config.max_grad_norm)
+                meter.add(name, Sum(_whole(norm), once))
         tally = merged(self.sequence.one_each(self.ranks.gather(meter.read(), of="loss")))
         values = tally.values()
-        if not (math.isfinite(values["loss/total"]) and math.isfinite(values["update/grad_norm"])):
+        if not all(math.isfinite(values[name]) for name in ("loss/total", *norms) if name in values):
             raise RunError(
                 f"the loss is {values['loss/total']} and the gradient norm {values['update/grad_norm']}; the weights "
                 "were not touched. Lower optimizer.learning_rate, or look for the samples in rollouts/ of this step"
@@ -177,10 +193,10 @@ class Policy:
         self._forward_of.rest()
         return old
 
-    def kl_per_rollout(
+    def token_facts(
         self, groups: Sequence[Group], media: Callable[[int], Media], *, tokens_per_pack: int, form: PackForm
-    ) -> list[list[float]]:
-        """KL of each rollout from the reference, summed over its tokens in nats, for algorithms with it in the reward.
+    ) -> TokenFacts:
+        """What the algorithm asks of each token before the update, by one forward of all rollouts.
 
         Args:
             groups: scored groups of all ranks; advantages are not needed yet.
@@ -191,32 +207,37 @@ class Policy:
             for group in groups
         ]
         chosen = [[i for i, rollout in enumerate(group.rollouts) if rollout.token_ids] for group in groups]
-        with self.ranks.agree("packs of the KL"):
+        with self.ranks.agree("packs before the update"):
             own = self.share.of(groups, chosen, form=form)
             batch = pack_groups(blank, tokens_per_pack=tokens_per_pack, form=form, chosen=own)
             seen = {index: media(index) for index, of_group in enumerate(own) if of_group}
             self._check(batch, seen)
         blanks = self._blanks(batch)
-        sums = torch.zeros(batch.num_sequences, device=self._device)
+        wants_kl = self._reference is not None and self._algorithm.kl_in == "reward"
+        kl: OfRollouts = {}
+        values: OfRollouts = {}
         with torch.no_grad():
             for pack in batch.packs:
                 pack = pack.to(self._device)
-                with self._referred(pack, seen) as (ref_logprobs, words):
+                with self._referred(pack, seen) if wants_kl else nullcontext((None, None)) as (ref_logprobs, words):
                     found = self._forward(pack, seen, reference=words)
-                kl_N = found.kl
-                if self._algorithm.kl_kind != "full":
-                    assert ref_logprobs is not None
-                    kl_N = token_kl(found.logprobs, ref_logprobs, kind=self._algorithm.kl_kind)
-                assert kl_N is not None
-                sums += sequence_sums(kl_N, sequence_N=pack.tokens.sequence, num_sequences=batch.num_sequences)
+                if found.values is not None:
+                    values |= by_rollout(found.values, pack, groups)
+                kl_N, kind = found.kl, self._algorithm.kl_kind
+                if ref_logprobs is not None and kind != "full":
+                    kl_N = token_kl(found.logprobs, ref_logprobs, kind=kind)
+                if kl_N is not None:
+                    kl |= by_rollout(kl_N, pack, groups)
             for pack in blanks:
-                with self._referred(pack, {}):
+                with self._referred(pack, {}) if wants_kl else nullcontext():
                     self._forward(pack, {})
         self._forward_of.rest()
-        # A rollout is computed by one sequence group, and is 0 for the others.
-        of_groups = self.sequence.one_each(self.ranks.gather(sums.tolist(), of="KL"))
-        values = map(sum, zip(*of_groups, strict=True))
-        return [[next(values) for _ in group.rollouts] for group in groups]
+        # A rollout is computed by one sequence group.
+        of_groups = self.sequence.one_each(self.ranks.gather((kl, values), of="what is known of tokens"))
+        return TokenFacts(
+            kl=per_token([part for part, _ in of_groups], groups) if wants_kl else None,
+            values=per_token([part for _, part in of_groups], groups) if self.masters.of_values else None,
+        )
 
     def _check(self, batch: Batch, media: Mapping[int, Media]) -> None:
         """What may be wrong with the packs of this rank, before any is computed: others would wait for it."""
@@ -273,14 +294,18 @@ def _whole(norm: torch.Tensor) -> torch.Tensor:
 
 
 def _decayed_apart(masters: MasterWeights, *, weight_decay: float) -> list[dict]:
-    """Parameter groups of the optimizer: matrices and embeddings decay, norms and biases do not.
+    """Parameter groups of the optimizer: matrices and embeddings decay, norms, biases and a value head do not.
 
     Pulling the scale of a norm towards 0 makes nothing simpler; the rule is that of most training code (minGPT's, for
     one).
     """
-    decayed = [weight for weight in masters.by_name.values() if weight.ndim >= 2]
-    others = [weight for weight in masters.by_name.values() if weight.ndim < 2]
-    groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+    decayed = [weight for weight in masters.of_model.values() if weight.ndim >= 2]
+    others = [weight for weight in masters.of_model.values() if weight.ndim < 2]
+    groups = [
+        {"params": decayed, "weight_decay": weight_decay, IS_OF_VALUES: False},
+        {"params": others, "weight_decay": 0.0, IS_OF_VALUES: False},
+        {"params": list(masters.of_values.values()), "weight_decay": 0.0, IS_OF_VALUES: True},
+    ]
     return [group for group in groups if group["params"]]
 
 

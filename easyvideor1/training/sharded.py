@@ -62,6 +62,9 @@ def shard(forward: PackForward, config: ParallelConfig, *, ranks: Ranks, dtype: 
         if config.compile:
             layer.compile()
         fully_shard(layer, **options)
+    if forward.value_head is not None:  # in float32, whatever the model computes in
+        in_float32: dict[str, Any] = options | {"mp_policy": MixedPrecisionPolicy()}
+        fully_shard(forward.value_head, **in_float32)
     is_idle = not any(weight.requires_grad for weight in model.parameters())
     # The root of a model that trains stays whole from its forward to its backward.
     fully_shard(forward, **options, reshard_after_forward=is_idle, ignored_params=whole)
@@ -92,6 +95,8 @@ def read_weights(forward: PackForward, stored: StoredModel, config: ParallelConf
         _merge(by_name, adapters)
     if lora.has_adapters(model):
         lora.begin_adapters(model)
+    if forward.value_head is not None:
+        forward.value_head.begin()
 
 
 def _make_room(forward: PackForward, config: ParallelConfig) -> None:

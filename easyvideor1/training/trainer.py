@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from easyvideor1.algo.algorithms import Algorithm
-from easyvideor1.algo.credit import learning_rollouts, with_credit
+from easyvideor1.algo.credit import learning_rollouts
 from easyvideor1.config import RunConfig
 from easyvideor1.data.prepare import Preparer
 from easyvideor1.errors import DataError
@@ -40,6 +40,7 @@ from easyvideor1.training.checkpoint import (
     steps_between,
 )
 from easyvideor1.training.collect import Candidate, Collected, Collector
+from easyvideor1.training.credited import credited
 from easyvideor1.training.minibatch import Minibatch, minibatches
 from easyvideor1.training.pack import PackForm
 from easyvideor1.training.peak import used_values
@@ -266,23 +267,15 @@ class Trainer:
         return made
 
     def _with_credit(self, collected: Collected, tally: Tally) -> list[Group]:
-        kl = None
-        if self._algorithm.needs_reference and self._algorithm.kl_in == "reward":
-            kl = self._policy.kl_per_rollout(
-                collected.groups,
-                lambda index: self._policy.tower.media(collected.candidates[index].example),
-                tokens_per_pack=self._config.train.tokens_per_pack,
-                form=self._pack_form,
-            )
-            tokens = sum(len(rollout.token_ids) for group in collected.groups for rollout in group.rollouts)
-            tally.add("reward/kl_ref", total=sum(map(sum, kl)), count=tokens)
-        return with_credit(
-            collected.groups,
+        return credited(
+            collected,
             self._algorithm,
-            part_weights=self._config.reward.weights,
-            greedy_scores=collected.greedy_scores,
-            kl=kl,
+            policy=self._policy,
             carried=self._state.carried,
+            part_weights=self._config.reward.weights,
+            tokens_per_pack=self._config.train.tokens_per_pack,
+            form=self._pack_form,
+            tally=tally,
         )
 
     def _minibatches(self, groups: Sequence[Group], candidates: Sequence[Candidate]) -> list[Minibatch]:

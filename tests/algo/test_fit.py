@@ -22,7 +22,8 @@ def config(*overrides) -> RunConfig:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_named_recipe_fits_a_usual_run(name):
-    assert fitting_algorithm(config(f"algorithm.name={name}", "offline.enable=true")) == ALGORITHMS[name]
+    overrides = [] if ALGORITHMS[name].needs_values else ["offline.enable=true"]
+    assert fitting_algorithm(config(f"algorithm.name={name}", *overrides)) == ALGORITHMS[name]
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,7 @@ def test_every_named_recipe_fits_a_usual_run(name):
         (["rollout.n=1"], r"rollout\.n=1: advantage 'grpo' compares the rollouts of a prompt; use 2 or more"),
         (["algorithm.options={advantage: pass_at_k, pass_k: 8}"], r"pass_k=8 must be below rollout\.n=8"),
         (["train.stop.max_kl=0.1"], "nothing measures a KL in this run"),
+        (["algorithm.name=ppo", "offline.enable=true"], "offline trajectories are another's; set it to false"),
     ],
 )
 def test_what_cannot_work_is_refused_with_a_remedy(overrides, message):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from support.values import present
 
-from easyvideor1.algo.kl import sequence_sums, token_kl
+from easyvideor1.algo.kl import token_kl
 
 POLICY = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
 REFERENCE = torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64)
@@ -36,13 +36,3 @@ def test_the_gradient_of_k2_is_that_of_the_exact_divergence():
     exact, logits.grad = logits.grad, None
     (POLICY * token_kl(logits.log_softmax(0), REFERENCE.log(), kind="k2")).sum().backward()
     assert torch.allclose(present(logits.grad), exact, rtol=1e-12)
-
-
-def test_a_sequences_kl_is_the_sum_over_its_tokens():
-    tokens = token_kl(
-        torch.tensor([-1.0, -2.0, -3.0], dtype=torch.float64),
-        torch.tensor([-1.5, -2.0, -3.25], dtype=torch.float64),
-        kind="k1",
-    )
-    kl = sequence_sums(tokens, sequence_N=torch.tensor([0, 1, 0]), num_sequences=2)
-    assert kl.tolist() == [0.75, 0.0]

@@ -36,6 +36,9 @@ def random_tokens(lengths, *, seed=0) -> Tokens:
         ref_logprobs=logprobs.detach() + 0.3 * normal(num_tokens),
         sampler_logprobs=logprobs.detach() + 0.3 * normal(num_tokens),
         entropy=normal(num_tokens).abs().requires_grad_(),
+        values=normal(num_tokens).requires_grad_(),
+        returns=normal(num_tokens),
+        old_values=normal(num_tokens),
     )
 
 
@@ -109,9 +112,11 @@ def test_a_group_without_signal_adds_nothing_to_the_policy_gradient(name):
 def test_a_token_of_weight_zero_takes_no_part_even_if_it_is_not_a_number(algorithm):
     batch = random_tokens(LENGTHS)
     policy_loss(batch, algorithm, normalizer=17).value.backward()
-    for values in (batch.advantages, batch.old_logprobs, batch.ref_logprobs, batch.sampler_logprobs, batch.entropy):
-        assert values is not None
-        values.detach()[batch.sequence == 2] = math.nan
+    for field in dataclasses.fields(batch):
+        values = getattr(batch, field.name)
+        is_number = isinstance(values, torch.Tensor) and values.is_floating_point()
+        if is_number and field.name not in ("logprobs", "weights"):
+            values.detach()[batch.sequence == 2] = math.nan
     spoiled = dataclasses.replace(batch, logprobs=batch.logprobs.detach().clone().requires_grad_())
     with torch.no_grad():
         spoiled.logprobs[batch.sequence == 2] = -math.inf
@@ -141,6 +146,9 @@ def test_a_policy_far_from_the_old_one_and_the_reference_gives_finite_numbers(al
             ref_logprobs=others,
             sampler_logprobs=others,
             entropy=torch.ones(3, dtype=dtype).requires_grad_(),
+            values=others.clone().requires_grad_(),
+            returns=torch.zeros(3, dtype=dtype),
+            old_values=others,
         )
         loss = policy_loss(batch, algorithm, normalizer=3)
         loss.value.backward()

@@ -116,6 +116,8 @@ def test_what_lasts_is_exact_by_hand() -> None:
         "optimizer": 8 * num // 32,
         "copy that samples": 2 * num,
     }
+    with_values = memory(load_config("qwen3_vl_8b_video", ["algorithm={name: ppo, options: {}}"]), ranks=32).lasting
+    assert with_values == {**shared, "value head": 16 * (4096 + 1) // 32}  # weights, gradients, two moments
     ahead = replace(config, train=replace(config.train, async_level=1))
     assert memory(ahead).lasting["copy that samples"] == 2 * num
     # Of two ranks that compute packs of the largest size together, each has half of one.
@@ -255,6 +257,9 @@ FORWARDS = [
     (("train.passes=3", "train.updates_per_step=2", "algorithm.options={kl_coef: 0.1}"), 3 * 4 + 1),
     # Policy and reference once more, for the KL in the reward.
     (("algorithm={name: reinforce_plus_plus, options: {kl_coef: 0.1, kl_in: reward}}",), 4 + 2),
+    # Values before the update, by the same forward as the policy's part of that KL.
+    (("algorithm.name=ppo",), 3 + 1),
+    (("algorithm={name: ppo, options: {kl_coef: 0.1, kl_in: reward}}",), 4 + 2),
 ]
 
 

@@ -23,6 +23,7 @@ from easyvideor1.training.policy import Policy
 from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.reference import Frozen, reference_of
 from easyvideor1.training.trainer import Trainer
+from easyvideor1.training.value_head import value_head_of
 from easyvideor1.types import Example, Prompt, Rollout, Score, StopReason
 from support.tiny_models import tiny_case, tiny_model
 
@@ -120,13 +121,19 @@ def made_trainer(
         lora.add_adapters(model, config.model.lora)
     shared_prefix.enable(model)
     algorithm = fitting_algorithm(config)
-    forward = PackForward(model, sequence=sequence.join(ranks, config.parallel))
+    forward = PackForward(
+        model,
+        sequence=sequence.join(ranks, config.parallel),
+        value_head=value_head_of(model, algorithm),
+    )
     reference = reference_of(forward) if algorithm.needs_reference else None
     if found and (weights := checkpoint.weights_folder(found)):
         # In place, because made models have all buffers in their dtype and loaded ones do not.
         model.load_state_dict(type(model).from_pretrained(weights, dtype=model.dtype).state_dict())
     elif found:
         lora.load_adapters(model, found)
+    if found and forward.value_head is not None:
+        checkpoint.load_value_head(found, forward.value_head)
     if ranks.size > 1:
         sharded.shard(forward, config.parallel, ranks=ranks, dtype=dtype)
     policy = Policy(
@@ -162,7 +169,10 @@ def made_engine(policy, sampler, *, overlaps=False):
 
 
 def final_weights(trainer):
-    return {name: tensor.clone() for name, tensor in full_tensors(trainer._policy.model.state_dict().items())}
+    """Those of the model, and of a value head."""
+    policy = trainer._policy
+    named = [*policy.model.state_dict().items(), *policy.masters.of_values.items()]
+    return {name: tensor.detach().clone() for name, tensor in full_tensors(named)}
 
 
 def copy_of_reference(trainer: Trainer) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
+from easyvideor1.algo.fit import fitting_algorithm
 from easyvideor1.config_data import SourceConfig
 from easyvideor1.model.weights import full_tensors
 from easyvideor1.records.folder import RunFolder
@@ -58,7 +59,7 @@ def load(folder: Path, name: str, ranks: Ranks) -> Loaded:
     models = load_models(
         config,
         ranks,
-        needs_reference="algorithm.options={kl_coef: 0.1}" in CASES.get(name, ()),
+        algorithm=fitting_algorithm(config),
         resume_from=resume_from,
     )
     assert models.sampler is None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -180,11 +181,26 @@ class Ran:
     """Answers of its engine to all samples, in the end; of the plain run only."""
 
 
+def assert_same_rollouts(name: str, found: Ran, expected: Ran) -> None:
+    """The same to the bit; where a value head has a say in them, advantages up to the order of additions."""
+    if name != "values":
+        assert found.rollouts == expected.rollouts
+        return
+    records, others = ([json.loads(line) for line in ran.rollouts] for ran in (found, expected))
+    for record, other in zip(records, others, strict=True):
+        assert math.isclose(record.pop("advantage"), other.pop("advantage"), rel_tol=1e-4, abs_tol=1e-4)
+        assert record == other
+
+
 RUNS: dict[str, tuple[str, ...]] = {
     "plain": (),
     "several updates and a reference": ("train.updates_per_step=2", "algorithm.options={kl_coef: 0.1}"),
     "KL over all words": ("algorithm.options={kl_coef: 0.1, kl_kind: full}",),
     "KL in the reward": ("algorithm.name=reinforce_plus_plus",),
+    "values": (
+        "algorithm={name: ppo, options: {kl_coef: 0.1, kl_in: reward, kl_kind: k1, value_detached: false}}",
+        "train.updates_per_step=2",
+    ),
     "frozen tower": ("model.freeze_vision_tower=true",),
     "adapters": ("model.lora={rank: 2}", "algorithm.options={kl_coef: 0.1}"),
     "few groups, refilled": ("train.prompts_per_step=3", "algorithm.name=dapo"),

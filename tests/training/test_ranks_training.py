@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.rank_training import PAIRS, RUNS, Both, Updated, base_answers, exported_answers, go_on
+from support.rank_training import (
+    PAIRS,
+    RUNS,
+    Both,
+    Updated,
+    assert_same_rollouts,
+    base_answers,
+    exported_answers,
+    go_on,
+)
 
 from easyvideor1.report.read import comparable, read_metrics
 from easyvideor1.training.ranks import Ranks
@@ -94,7 +103,7 @@ def test_whole_steps_move_all_weights_and_take_them_over(cases: Both) -> None:
 def test_a_run_on_two_ranks_is_the_run_on_one(name: str, cases: Both) -> None:
     expected, (first, second) = cases[0].runs, [found.runs for found in cases[1]]
     assert first[name].error == expected[name].error == ""
-    assert first[name].rollouts == expected[name].rollouts
+    assert_same_rollouts(name, first[name], expected[name])
     assert first[name].bad == expected[name].bad
     assert len(expected[name].bad) == (4 if name == "bad samples skipped" else 0)
     assert distance(first[name].weights, expected[name].weights) < 1e-4
@@ -103,7 +112,7 @@ def test_a_run_on_two_ranks_is_the_run_on_one(name: str, cases: Both) -> None:
     for found, wanted in zip(first[name].metrics, expected[name].metrics, strict=True):
         assert found.keys() == wanted.keys()
         for key, value in wanted.items():
-            if key.startswith(("rollout/", "reward/", "accuracy", "data/")):
+            if key.startswith(("rollout/", "reward/", "accuracy", "data/")) and key != "reward/kl_ref":
                 assert found[key] == pytest.approx(value, rel=1e-9), key
             elif key != "update/model_tokens":
                 assert found[key] == pytest.approx(value, rel=1e-3, abs=1e-5), key

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from support.on_ranks import results
-from support.rank_training import Updated
+from support.rank_training import Updated, assert_same_rollouts
 from support.sequence_cases import MORE_RUNS, RUNS, Together, of_four, of_two, of_two_more
 from support.tiny_models import tiny_model
 
@@ -58,7 +58,7 @@ def assert_same_run(name: str, both: Both) -> None:
     expected, ranks = both[0].runs[name], [found.runs[name] for found in both[1]]
     for found in ranks:
         assert found.error == expected.error == ""
-        assert found.rollouts == expected.rollouts
+        assert_same_rollouts(name, found, expected)
         assert_near(found.weights, expected.weights)
     assert len(ranks[0].metrics) == len(expected.metrics) >= 2
     for values, others in zip(ranks[0].metrics, expected.metrics, strict=True):
