@@ -20,7 +20,7 @@ from easyvideor1.sandbox.probe import isolation_here
 from easyvideor1.sandbox.runs import Limits, Sandbox
 from easyvideor1.types import Sample
 
-LIMITS = Limits(wall_s=30.0, memory_bytes=512 << 20)
+LIMITS = Limits(cpu_s=10.0, wall_s=60.0, memory_bytes=512 << 20)
 CHECK = "def check(candidate):\n    assert candidate([3, 1]) == [1, 3]\n"
 SORTS = "def order(xs): return sorted(xs)"
 PRINTS = "print(int(input()) * 2)"
@@ -232,7 +232,8 @@ def test_a_late_answer_is_wrong_beside_parts_of_the_users_own(tmp_path):
         REGISTRY.arguments.clear()
     assert [score.parts["accuracy"] for score in scores] == [1, 0]
     assert [score.parts["brevity"] for score in scores] == [0.5, 0.5]
-    assert "not done within" in scores[1].reason
+    # On a busy machine the clock may be first.
+    assert any(why in scores[1].reason for why in ("processor time", "not done within"))
 
 
 LOOKS_FOR_OTHERS = """
