@@ -183,7 +183,7 @@ ADD = sample(tests="assert add(2, 3) == 5", gold="def add(a, b): return a + b")
 DOUBLE = sample('{"inputs": ["1"], "outputs": ["2"]}')
 
 
-def test_the_pool_runs_answers_where_it_is_switched_on_and_its_delay_is_bounded():
+def test_the_pool_runs_answers_where_it_is_switched_on_and_late_ones_are_wrong():
     texts = [
         (ADD, "<answer>```python\ndef add(a, b):\n    return b + a\n```</answer>"),
         (ADD, "<answer>def add(a, b): return 6</answer>"),
@@ -199,8 +199,6 @@ def test_the_pool_runs_answers_where_it_is_switched_on_and_its_delay_is_bounded(
         assert [score.parts["accuracy"] for score in scores] == [1, 0, 0, 0, 1, 1] + 6 * [0]
         assert [score.is_scored for score in scores] == [True] * len(texts)
         assert pool.cut["time"] == 6
-        lost_s = sum(seconds for seconds, _ in pool.slowest)
-        assert lost_s < 12  # six times the whole deadline would be 12 s, and twice that with second tries
         with pytest.raises(DataError, match="same length"):
             pool.check([sample('{"inputs": ["1"], "outputs": []}')])
 
