@@ -47,6 +47,7 @@ def minibatches(
     form: PackForm,
     max_response_tokens: int,
     share: Share | None = None,
+    begin: Callable[[int], object] = lambda index: None,
 ) -> list[Minibatch]:
     """The groups of a step dealt evenly to its optimizer steps, in order; too few groups make fewer steps. The work of
     an optimizer step is dealt to the ranks by its cost.
@@ -55,26 +56,31 @@ def minibatches(
         groups: of all ranks, with advantages and weights.
         media: index of a group -> its media; asked only for groups that this rank computes.
         share: what this rank computes; None: everything.
+        begin: told the index of each group whose media will be asked for, before any of them is.
 
     Raises:
         UsageError: a prompt with a single response is over `tokens_per_pack`.
     """
     num_updates = max(1, min(num_updates, len(groups)))
     edges = [index * len(groups) // num_updates for index in range(num_updates + 1)]
-    made = []
-    for start, end in itertools.pairwise(edges):
-        part = groups[start:end]
-        chosen = [learning_rollouts(group, algorithm) for group in part]
-        own = chosen if share is None else share.of(part, chosen, form=form)
-        made.append(
-            Minibatch(
-                batch=pack_groups(part, tokens_per_pack=tokens_per_pack, form=form, chosen=own),
-                media={index: media(start + index) for index, of_group in enumerate(own) if of_group},
-                normalizer=normalizer(part, algorithm, max_response_tokens=max_response_tokens),
-                idle=_idle(part, chosen),
-            )
+    parts = [groups[start:end] for start, end in itertools.pairwise(edges)]
+    chosen = [[learning_rollouts(group, algorithm) for group in part] for part in parts]
+    owns = [
+        of_part if share is None else share.of(part, of_part, form=form)
+        for part, of_part in zip(parts, chosen, strict=True)
+    ]
+    for index, of_group in enumerate(itertools.chain.from_iterable(owns)):
+        if of_group:
+            begin(index)
+    return [
+        Minibatch(
+            batch=pack_groups(part, tokens_per_pack=tokens_per_pack, form=form, chosen=own),
+            media={index: media(start + index) for index, of_group in enumerate(own) if of_group},
+            normalizer=normalizer(part, algorithm, max_response_tokens=max_response_tokens),
+            idle=_idle(part, of_part),
         )
-    return made
+        for start, part, of_part, own in zip(edges, parts, chosen, owns, strict=False)
+    ]
 
 
 def _idle(groups: Sequence[Group], chosen: Sequence[Sequence[int]]) -> Idle:

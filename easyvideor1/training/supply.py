@@ -32,9 +32,25 @@ Item = TypeVar("Item")
 class Usable:
     """A sample that can be asked: its prompt, and the rank that samples its responses."""
 
-    def __init__(self, prompt: Prompt, *, rank: int, read: Callable[[], Example]) -> None:
+    def __init__(
+        self,
+        prompt: Prompt,
+        *,
+        rank: int,
+        read: Callable[[], Example],
+        begin: Callable[[], object] = lambda: None,
+    ) -> None:
+        """
+        Args:
+            begin: begins to read in another thread, for `read` to wait for.
+        """
         self.prompt, self.rank = prompt, rank
-        self._read = read
+        self._read, self._begin = read, begin
+
+    def begin(self) -> None:
+        """Have the example read beside other things, where it is not there yet."""
+        if "example" not in vars(self):
+            self._begin()
 
     @cached_property
     def example(self) -> Example:
@@ -184,7 +200,12 @@ class Supply:
         parts = karmarkar_karp(costs, num_parts=self._ranks.size)
         rank_of = {number: rank for rank, part in enumerate(parts) for number in part}
         usable = {
-            place: Usable(prompt, rank=rank_of[number], read=partial(self._example, place, prompt))
+            place: Usable(
+                prompt,
+                rank=rank_of[number],
+                read=partial(self._example, place, prompt),
+                begin=partial(self._begin, place, prompt),
+            )
             for number, (place, prompt) in enumerate(good.items())
         }
         return {place: usable.get(place, prompt) for place, prompt in prompts.items()}  # type: ignore[misc]
@@ -205,8 +226,11 @@ class Supply:
             held += self._prepare.num_bytes(prompt)
             if room_bytes is not None and number and held > room_bytes:
                 return
-            if place not in self._reading:
-                self._reading[place] = self._threads.submit(self._read, prompt)
+            self._begin(place, prompt)
+
+    def _begin(self, place: int, prompt: Prompt) -> None:
+        if place not in self._reading:
+            self._reading[place] = self._threads.submit(self._read, prompt)
 
     def _prompt(self, sample: Sample) -> Prompt | EasyVideoError:
         try:

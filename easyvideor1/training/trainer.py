@@ -290,6 +290,7 @@ class Trainer:
                 form=self._pack_form,
                 max_response_tokens=self._config.rollout.max_response_tokens,
                 share=self._policy.share,
+                begin=lambda index: candidates[index].usable.begin(),
             )
 
     @property

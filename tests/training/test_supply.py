@@ -1,6 +1,7 @@
 """What is made ahead of a step: when, how much, and that nothing but time depends on it."""
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from easyvideor1.report.read import comparable, read_metrics
 from easyvideor1.training.balance import Costs
 from easyvideor1.training.costs import Share
 from easyvideor1.training.ranks import Ranks
-from easyvideor1.training.supply import MIB, Supply
+from easyvideor1.training.supply import MIB, Supply, Usable
 
 
 class Noted(MadePreparer):
@@ -86,6 +87,29 @@ def test_an_error_waits_for_the_step_of_its_sample(tmp_path: Path) -> None:
     assert ids[3] in preparer.read
     with pytest.raises(MediaError, match=f"{ids[3]}.mp4"):
         supply.take(2, cursor, goes_on=True)
+
+
+def test_what_is_begun_is_read_once(tmp_path: Path) -> None:
+    """As an update does with samples that another rank was to read."""
+    preparer = Noted()
+    supply = supply_of(tmp_path, preparer)
+    taken, _ = supply.take(2, 0, goes_on=False)
+    for item in taken.values():
+        item.begin()
+    assert not supply._reading
+    place, prompt = 0, taken[0].prompt
+    of_another = Usable(
+        prompt,
+        rank=1,
+        read=partial(supply._example, place, prompt),
+        begin=partial(supply._begin, place, prompt),
+    )
+    of_another.begin()
+    of_another.begin()
+    settled(supply)
+    assert len(preparer.read) == 3
+    assert of_another.example.prompt is prompt
+    assert len(preparer.read) == 3
 
 
 def test_closing_begins_nothing_further(tmp_path: Path) -> None:
