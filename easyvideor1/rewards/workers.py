@@ -13,7 +13,7 @@ from easyvideor1.jobs.pool import Outcome, Pool
 from easyvideor1.rewards import router
 from easyvideor1.rewards.budget import Budget
 from easyvideor1.rewards.code_tests import is_tried, tests_text
-from easyvideor1.rewards.grader import Grader, Heavy, Together, without_content
+from easyvideor1.rewards.grader import Grader, Heavy, Together, wall_limit_s, without_content
 from easyvideor1.rewards.parse import read_response
 from easyvideor1.rewards.registry import REGISTRY
 from easyvideor1.rewards.router import TaskScore
@@ -190,7 +190,8 @@ class Workers:
                 # A worker keeps the limit of a built-in type itself; the user's own code is stopped from outside.
                 is_tried = self._is_tried(response.sample)
                 spare_s = START_S + SPARE_S if is_tried else 0.0 if self._is_own(response.sample) else SPARE_S
-                pool.deadline_s = response.limit_s + spare_s
+                limit_s = wall_limit_s(response.limit_s) if is_tried else response.limit_s
+                pool.deadline_s = limit_s + spare_s
                 yield response
 
         for outcome in pool.run(with_deadline()):

@@ -215,6 +215,7 @@ class _Work:
     def host(self) -> dict[str, int]:
         prompts = self.config.train.prompts_per_step / self.ranks
         of_step = prompts * self.tokens.example_bytes_mean
+        is_ahead = self.config.train.async_level > 0
         offloaded = 0
         if self.config.parallel.cpu_offload and self._is_sharded:
             numbers = F32 * (self.sizes.weights + self.sizes.trained) + _moment_bytes(self.config, self.sizes)
@@ -222,7 +223,7 @@ class _Work:
         return {
             # Ranks that compute a pack together all have its pixels.
             "frames and patches of a step": round(of_step * self.config.parallel.sequence),
-            "the same of the step that is sampled ahead": round(of_step if self.config.train.async_level else 0),
+            "the same of the step that is sampled ahead": round(is_ahead * of_step),
             "the same, made ready for the next": round(min(of_step, self.config.data.ahead_mb * 2**20)),
             "weights and optimizer": offloaded,
         }

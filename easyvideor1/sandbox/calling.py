@@ -13,8 +13,11 @@ FIRST_FREE = 3
 """Descriptor after standard input, output and error."""
 
 
-def follow(source: str, *, may_open: bool, seccomp: bool) -> None:
-    """Run the {"tests", "entry_point"} that come once the program's process is there; reports {"passed", "why"}."""
+def follow(source: str, *, cpu_s: float, may_open: bool, seccomp: bool) -> None:
+    """Run the {"tests", "entry_point"} that come once the program's process is there; reports {"passed", "why"}.
+
+    Raises as `wait`.
+    """
     question_reader, question_writer = os.pipe()
     reply_reader, reply_writer = os.pipe()
     verdict_reader, verdict_writer = os.pipe()
@@ -31,7 +34,7 @@ def follow(source: str, *, may_open: bool, seccomp: bool) -> None:
         os._exit(0)
     for descriptor in (question_reader, question_writer, reply_reader, reply_writer, verdict_writer, empty_reader):
         os.close(descriptor)
-    wait([verdict_reader], [])
+    wait([verdict_reader], [], cpu_s)
     verdict = read_frame(verdict_reader)
     end_children()
     write_frame(1, verdict or {"passed": False, "why": "the tests ended without a verdict"})

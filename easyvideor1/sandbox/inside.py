@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import os
 import select
 
 from easyvideor1.sandbox import calling, locks, printing
-from easyvideor1.sandbox.children import Stopped, end_children
+from easyvideor1.sandbox.children import Late, Stopped, end_children
 from easyvideor1.sandbox.frames import read_frame, write_frame
 
 PRELOADED = (
@@ -59,11 +60,15 @@ def main() -> None:
 def _follow(*, may_open: bool, seccomp: bool) -> None:
     """Follow one order: {"kind", "program", "memory_bytes", "cpu_s"}."""
     order = read_frame(0)
-    locks.limit_resources(memory_bytes=order["memory_bytes"], cpu_s=order["cpu_s"])
+    cpu_s = order["cpu_s"]
+    locks.limit_resources(memory_bytes=order["memory_bytes"], cpu_s=math.ceil(cpu_s) + 1)
     try:
-        KINDS[order["kind"]](order["program"], may_open=may_open, seccomp=seccomp)
+        KINDS[order["kind"]](order["program"], cpu_s=cpu_s, may_open=may_open, seccomp=seccomp)
     except Stopped:
         end_children()
+    except Late:
+        end_children()
+        write_frame(1, {"is_late": True})
 
 
 def _leave_files() -> None:

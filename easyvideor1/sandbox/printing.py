@@ -20,13 +20,13 @@ NOT_FLUSHED = 120
 """Python's exit code where standard output was gone at the end."""
 
 
-def follow(source: str, *, may_open: bool, seccomp: bool) -> None:
-    """Answer each {"input": text} with {"code", "output", "is_cut"}, until the text is null."""
+def follow(source: str, *, cpu_s: float, may_open: bool, seccomp: bool) -> None:
+    """Answer each {"input": text} with {"code", "output", "is_cut"}, until the text is null; raises as `wait`."""
     while (request := read_frame(0)) is not None and request["input"] is not None:
-        write_frame(1, _printed(source, request["input"], may_open=may_open, seccomp=seccomp))
+        write_frame(1, _printed(source, request["input"], cpu_s=cpu_s, may_open=may_open, seccomp=seccomp))
 
 
-def _printed(source: str, given: str, *, may_open: bool, seccomp: bool) -> dict[str, Any]:
+def _printed(source: str, given: str, *, cpu_s: float, may_open: bool, seccomp: bool) -> dict[str, Any]:
     """What the program prints when it is given a text on standard input, and how it ended."""
     in_reader, in_writer = os.pipe()
     out_reader, out_writer = os.pipe()
@@ -34,12 +34,12 @@ def _printed(source: str, given: str, *, may_open: bool, seccomp: bool) -> dict[
         _run(source)
     os.close(in_reader)
     os.close(out_writer)
-    output, is_cut = _fed(in_writer, out_reader, given.encode(errors="replace"))
+    output, is_cut = _fed(in_writer, out_reader, given.encode(errors="replace"), cpu_s)
     os.close(out_reader)
     if is_cut:
         end_children()
         return {"code": 0, "output": "", "is_cut": True}
-    return {"code": exit_code_of_child(), "output": output.decode(errors="replace"), "is_cut": False}
+    return {"code": exit_code_of_child(cpu_s), "output": output.decode(errors="replace"), "is_cut": False}
 
 
 def _run(source: str) -> None:
@@ -64,7 +64,7 @@ def _run(source: str) -> None:
     os._exit(code & 0xFF)
 
 
-def _fed(writer: int, reader: int, given: bytes) -> tuple[bytes, bool]:
+def _fed(writer: int, reader: int, given: bytes, cpu_s: float) -> tuple[bytes, bool]:
     """What comes out while a text goes in, and whether it was too much."""
     os.set_blocking(writer, False)
     rest, parts, num_bytes = memoryview(given), [], 0
@@ -73,7 +73,7 @@ def _fed(writer: int, reader: int, given: bytes) -> tuple[bytes, bool]:
         if is_open and not rest:
             os.close(writer)
             is_open = False
-        readable, writable = wait([reader], [writer] if is_open else [])
+        readable, writable = wait([reader], [writer] if is_open else [], cpu_s)
         if writable:
             try:
                 with contextlib.suppress(BlockingIOError):

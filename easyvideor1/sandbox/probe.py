@@ -13,7 +13,7 @@ from easyvideor1.sandbox.runs import Limits, Sandbox
 
 log = logging.getLogger(__name__)
 
-LIMITS = Limits(wall_s=30.0, memory_bytes=512 << 20)
+LIMITS = Limits(cpu_s=10.0, wall_s=30.0, memory_bytes=512 << 20)
 HONEST = "import math\nprint(math.prod(map(int, input().split())))"
 CURIOUS = """
 import os

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import select
 import signal
@@ -29,8 +28,10 @@ END_WAIT_S = 5.0
 class Limits:
     """What a program may use."""
 
+    cpu_s: float
+    """Processor time over all its runs."""
     wall_s: float
-    """Over all its runs."""
+    """The same on the clock."""
     memory_bytes: int
     """Address space of a process of it."""
 
@@ -113,7 +114,7 @@ class Sandbox:
                 self._process = _Process(self._isolation)
                 self._process.start()
             self._process.limit(limits.wall_s)
-            bounds = {"memory_bytes": limits.memory_bytes, "cpu_s": math.ceil(limits.wall_s) + 1}
+            bounds = {"memory_bytes": limits.memory_bytes, "cpu_s": limits.cpu_s}
             self._process.send(order | bounds)
             yield self._process
         except BaseException:
@@ -131,7 +132,7 @@ class PrintingProgram:
         """What it prints for a text on standard input.
 
         Raises:
-            JobTimeout: the time of all its runs is over.
+            JobTimeout: the time of all its runs is used up.
             JobDied: the process behind the walls ended.
         """
         self._process.send({"input": given})
@@ -196,7 +197,10 @@ class _Process:
 
     def receive(self) -> dict[str, Any]:
         length = int.from_bytes(self._exactly(4), "little")
-        return json.loads(self._exactly(length))
+        report = json.loads(self._exactly(length))
+        if "is_late" in report:
+            raise JobTimeout("it used up its processor time", remedy="raise the deadline")
+        return report
 
     def end(self) -> None:
         """Let the process end what runs in it, and itself; kill it with all its group where it does not."""

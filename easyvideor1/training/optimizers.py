@@ -8,7 +8,6 @@ numbers has one scale, and their values are spaced as in arXiv:2110.02861; that 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -147,8 +146,7 @@ def _eight_bit_adamw(*, is_gpu: bool) -> Callable[..., AdamW]:
     """torchao's AdamW with moments in 8 bits; weights of less than 4096 numbers, or of no whole number of blocks, keep
     theirs in float32."""
     need("torchao", for_what="optimizer.states=8bit")
-    logging.getLogger("torchao").setLevel(logging.ERROR)  # it warns of kernels that are of no use here
-    from torchao.optim import AdamW8bit
+    from torchao.optim import AdamW8bit  # type: ignore - an extra that the checks go without
 
     class EightBitAdamW(AdamW8bit):
         def new_state(self, weight: torch.Tensor) -> dict[str, torch.Tensor]:

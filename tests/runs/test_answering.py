@@ -85,10 +85,8 @@ def test_penalties_of_validation_reach_the_engine_with_its_sampled_answers_only(
 @pytest.mark.parametrize(
     ("words", "steps"),
     [
-        ([], [0, 2]),
         (["train.validate_every=1"], [0, 1, 2]),
         (["validation.before_training=false"], [2]),
-        (["validation.before_training=false", "train.validate_every=1"], [1, 2]),
         (["train.steps=0"], [0]),
     ],
 )

@@ -13,8 +13,9 @@ from easyvideor1.data.samples import read_samples
 from easyvideor1.errors import MediaError, UsageError
 from easyvideor1.recipe import load_config
 from easyvideor1.runs.parts import opened
-from easyvideor1.runs.samples import load_samples
+from easyvideor1.runs.samples import load_questions
 from easyvideor1.types import Sample
+from easyvideor1.video.cache import FrameCache
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +42,10 @@ def test_validation_uses_the_cache_in_a_mode_of_its_own(small: Path, tmp_path: P
         parts.prepare.check_plan = lambda plan: 1 / 0  # the check of plans goes with it
         with pytest.raises(ZeroDivisionError):
             parts.prepare_question.prompt(samples[0])
-    config, _ = made(small, tmp_path / "other", "validation.cache_mode=preprocessed_only")
-    with opened(config) as parts:
-        prompt = parts.prepare.prompt(samples[0])
+        only, _ = made(small, tmp_path / "other", "validation.cache_mode=preprocessed_only")
+        frames = FrameCache.open(only.question_cache)
         with pytest.raises(MediaError, match=r"no stored frames .*validation\.cache_mode"):
-            parts.prepare_question.clips(prompt)
+            parts.prepare.reading(frames).clips(prompt)
 
 
 def test_the_chat_template_and_the_system_message_are_those_of_the_recipe(small: Path, tmp_path: Path) -> None:
@@ -72,18 +72,14 @@ def test_the_chat_template_and_the_system_message_are_those_of_the_recipe(small:
 
 
 def test_only_rows_of_the_chosen_types_are_used_and_one_that_no_row_has_is_named(small: Path, tmp_path: Path) -> None:
-    config, samples = made(
-        small, tmp_path, "data.problem_types=['Multiple Choice']", "data.allow_shared_validation=true"
-    )
+    config, samples = made(small, tmp_path, "data.problem_types=['Multiple Choice']")
     none, _ = made(small, tmp_path, "data.problem_types=[ocr]")
     with opened(config) as parts:
-        used, questions = load_samples(config, parts, on_bad=None, check=lambda data: None)
+        used = load_questions(config, parts, on_bad=None)
         with pytest.raises(UsageError, match=r"data\.problem_types=\['ocr'\]: no row of .* they are of .*numerical"):
-            load_samples(none, parts, on_bad=None, check=lambda data: None)
-    assert len(samples) == 4
-    assert questions is not None
-    for found in (used, questions):
-        assert [sample.id for sample in found] == ["video-a", "video-b", "image"]
+            load_questions(none, parts, on_bad=None)
+    assert [sample.id for sample in samples] == ["video-a", "video-b", "image", "text"]
+    assert [sample.id for sample in used] == ["video-a", "video-b", "image"]
 
 
 def test_stored_frames_that_were_not_taken_over_are_told(
@@ -92,12 +88,12 @@ def test_stored_frames_that_were_not_taken_over_are_told(
     """Never ignored in silence: whoever made them would think that they are used."""
     rows = [{**row, "preprocessed_video": f"{row['problem_id']}.pt"} for row in small_run.rows() if "videos" in row]
     small_run.write_rows(small / "stored.jsonl", rows)
-    config, _ = made(small, tmp_path, f"data.train=[{{path: {small / 'stored.jsonl'}}}]", "data.validation=[]")
+    config, _ = made(small, tmp_path, f"data.validation=[{{path: {small / 'stored.jsonl'}}}]")
     told = []
     with opened(config) as parts:
         for _ in range(2):
             caplog.clear()
-            samples, _ = load_samples(config, parts, on_bad=None, check=lambda data: None)
+            samples = load_questions(config, parts, on_bad=None)
             told.append([record.message for record in caplog.records if "preprocessed_video" in record.message])
             for sample in samples:  # now their frames are in the cache, as after `cache import`
                 parts.prepare.clips(parts.prepare.prompt(sample))

@@ -29,8 +29,8 @@ PLACES = 3
 SUM = CodeTests(pairs=(("2 3\n", "5\n"),))
 ADDS = CodeTests(assertions="assert add(2, 3) == 5\n", entry_point="add")
 COMPARES = CodeTests(assertions="assert abs(add(2, 3) - 5) < 1e-9 and math.isclose(add(2, 3), 5)\n")
-LIMITS = Limits(wall_s=20.0, memory_bytes=256 << 20)
-SHORT = Limits(wall_s=0.3, memory_bytes=256 << 20)
+LIMITS = Limits(cpu_s=20.0, wall_s=60.0, memory_bytes=256 << 20)
+SHORT = Limits(cpu_s=0.2, wall_s=0.6, memory_bytes=256 << 20)
 
 
 @dataclass(frozen=True)
