@@ -43,10 +43,10 @@ MORE_MODELS: Names = {
     "a ratio of sequences": {"options": {"ratio": "sequence", "average": "sequence", "entropy_coef": 0.1}},
 }
 MORE_RUNS = (
-    "values",
     "several updates and a reference",
     "adapters",
     "KL over all words",
+    "values",
     "few groups, refilled",
     "sampled ahead",
 )
