@@ -9,7 +9,7 @@ from support.values import present
 
 from easyvideor1.errors import UsageError
 from easyvideor1.training.pack import pack_groups
-from easyvideor1.types import Group, Prompt, Rollout, Sample, StopReason
+from easyvideor1.types import Group, Prompt, Rollout, Sample, StopReason, TokenCredit
 
 
 def make_group(name: str, prompt_ids: list[int], responses: list[list[int]], *, last_position: int = 7) -> Group:
@@ -152,3 +152,21 @@ def test_groups_that_do_not_fit_together_are_named():
     short = replace(group.rollouts[0], logprobs=(-0.1,))
     with pytest.raises(ValueError, match="sample a: rollout 0 has 2 tokens, but 1 log-probs"):
         pack_groups([replace(group, rollouts=(short, group.rollouts[1]))], tokens_per_pack=9)
+
+
+def test_credit_of_single_tokens_goes_where_they_are_packed():
+    group = make_group("a", [1, 2, 3], [[4, 5], [6], [7, 8, 9]])
+    credits = tuple(
+        TokenCredit(advantages=np.array(ids) / 10, returns=np.array(ids) * 1.0, values=np.array(ids) * -1.0)
+        for ids in ([4, 5], [6], [7, 8, 9])
+    )
+    group = replace(group, tokens=credits)
+    for packs in (pack_groups([group], tokens_per_pack=9).packs, pack_groups([group], tokens_per_pack=6).packs):
+        for tokens in (pack.tokens for pack in packs):
+            np.testing.assert_allclose(tokens.advantages, tokens.token_ids / 10, rtol=1e-6)
+            assert tokens.returns.tolist() == tokens.token_ids.tolist()
+            assert tokens.old_values.tolist() == (-tokens.token_ids).tolist()
+    (plain,) = pack_groups([make_group("b", [1], [[2]])], tokens_per_pack=9).packs
+    assert plain.tokens.returns.isnan().all()
+    with pytest.raises(ValueError, match="sample a: the credit of its tokens is not that of its rollouts"):
+        pack_groups([replace(group, tokens=credits[:2])], tokens_per_pack=9)

@@ -85,7 +85,7 @@ def gradient(trainer, groups, candidates, *, tokens_per_pack, shared_prefix):
     )
     trainer._policy.update(trainer._minibatches(groups, candidates), step=0)
     trainer._config = config
-    return {name: p.grad.clone() for name, p in trainer._policy.model.named_parameters() if p.grad is not None}
+    return {name: p.grad.clone() for name, p in trainer._policy.masters.by_name.items() if p.grad is not None}
 
 
 def assert_close(gradients, expected):
@@ -100,11 +100,16 @@ def score_but_one(items):
     return [Score.unscored("timed out") if index % 4 == 1 else score for index, score in enumerate(scores)]
 
 
-@pytest.mark.parametrize("name", ["grpo", "dapo", "dr_grpo", "gspo_token", "rloo", "luffy"])
+@pytest.mark.parametrize("name", ["grpo", "dapo", "dr_grpo", "gspo_token", "rloo", "luffy", "ppo"])
 def test_rows_of_any_size_give_one_gradient_and_what_does_not_train_adds_nothing_to_it(tmp_path, name):
     overrides = [f"algorithm.name={name}", "algorithm.options={kl_coef: 0.1}", "offline.enable=true"]
+    if name == "ppo":  # its head must not move between the gradients
+        told = "{name: ppo, options: {kl_coef: 0.1, value_detached: false, value_learning_rate: 1e-20}}"
+        overrides = [f"algorithm={told}"]
     numbers = ["optimizer.learning_rate=0", "optimizer.max_grad_norm=.inf", "rollout.n=5", "train.steps=1"]
     trainer = made_trainer(made_config(tmp_path, *overrides, *numbers), score=score_but_one, offline=offline())
+    for weight in trainer._policy.masters.of_values.values():
+        torch.nn.init.normal_(weight, generator=torch.Generator().manual_seed(0))
     collected = trainer._collector.collect(1, 0, version=0)
     groups, candidates = trainer._with_credit(collected, collected.tally), collected.candidates
     weights = [weight for group in groups for weight in group.weights]
@@ -130,7 +135,8 @@ def trained(group):
     kept = [index for index, weight in enumerate(group.weights) if weight]
     fields = {
         name: tuple(getattr(group, name)[index] for index in kept)
-        for name in ("rollouts", "scores", "advantages", "weights")
+        for name in ("rollouts", "scores", "advantages", "weights", "tokens")
+        if getattr(group, name)
     }
     return replace(group, **fields)
 
