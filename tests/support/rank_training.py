@@ -134,11 +134,6 @@ def cases_of(policy: Policy, kinds: Sequence[str]) -> list[Case]:
     ]
 
 
-def of_all_pairs(ranks: Ranks) -> dict[str, Updated]:
-    policy = made_policy(ranks)
-    return {f"{a}/{b}": updated(policy, cases_of(policy, [a, b]), owners=[0, 1]) for a, b in PAIRS}
-
-
 def of_packs(ranks: Ranks) -> dict[str, Updated]:
     """Eight groups in packs of one: four on each rank; all but one on the first; none on the second."""
     policy = made_policy(ranks)
@@ -391,7 +386,7 @@ def all_cases(folder: Path, models: Path, ranks: Ranks | None = None) -> Cases:
             return all_cases(folder, models, ranks)
     return Cases(
         folder=folder,
-        updates=of_all_pairs(ranks) | of_packs(ranks) | of_families(ranks) | of_layouts(ranks),
+        updates=of_packs(ranks) | of_families(ranks) | of_layouts(ranks),
         runs={name: run(name, folder / str(number), ranks) for number, name in enumerate(RUNS)},
         steps=steps_of_pairs(folder / "pairs", ranks),
         loaded=load_all(models, ranks),

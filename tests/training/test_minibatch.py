@@ -1,6 +1,7 @@
 """What cannot move the weights is counted and not computed, and the weights do not notice."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -73,7 +74,8 @@ def test_leaving_groups_of_equal_rewards_out_changes_no_bit_of_the_weights(tmp_p
         assert left_out["update/idle_groups_frac"] == 0.5
     first, second = (final_weights(trainer) for trainer in trainers)
     assert all(torch.equal(first[key], second[key]) for key in first)
-    moments = [trainer._policy.optimizer.state_dict()["state"] for trainer in trainers]
+    optimizers: list[Any] = [trainer._policy.optimizer for trainer in trainers]
+    moments = [optimizer.state_dict()["state"] for optimizer in optimizers]
     assert moments[0].keys() == moments[1].keys()
     for key, state in moments[0].items():
         assert all(torch.equal(value, moments[1][key][field]) for field, value in state.items())

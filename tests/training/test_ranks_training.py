@@ -42,13 +42,6 @@ def assert_same(found: Updated, expected: Updated) -> None:
             assert found.metrics[name] == pytest.approx(value, rel=1e-4, abs=1e-6), name
 
 
-@pytest.mark.parametrize("pair", ["/".join(pair) for pair in PAIRS])
-def test_text_images_and_videos_train_together_on_two_ranks(pair: str, cases: Both) -> None:
-    expected, ranks = cases[0].updates, [found.updates for found in cases[1]]
-    for found in ranks:
-        assert_same(found[pair], expected[pair])
-
-
 @pytest.mark.parametrize("name", ["even", "uneven", "one-sided"])
 def test_any_division_of_the_packs_gives_one_gradient(name: str, cases: Both) -> None:
     expected, ranks = cases[0].updates, [found.updates for found in cases[1]]
@@ -82,6 +75,7 @@ def test_whole_steps_of_texts_images_and_videos_on_two_ranks_are_those_of_one(pa
     assert all(len(found.gradients) == len(found.weights) for found in (expected, *ranks))
     for found in ranks:
         assert found.rollouts == expected.rollouts
+        assert float(torch.stack([value.norm() for value in expected.gradients.values()]).norm()) > 1e-2
         assert distance(found.gradients, expected.gradients) < NEAR
         assert distance(found.weights, expected.weights) < NEAR
     assert ranks[0].metrics.keys() == expected.metrics.keys()
