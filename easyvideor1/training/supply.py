@@ -25,6 +25,8 @@ from easyvideor1.types import Example, Prompt, Sample
 
 Tell = Callable[[str, int, int], None]
 """Takes what is counted, how many are done, and of how many."""
+Reading = Future[tuple[Example, float]]
+"""An example, and the seconds that it took."""
 MIB = 1 << 20
 Item = TypeVar("Item")
 
@@ -37,20 +39,22 @@ class Usable:
         prompt: Prompt,
         *,
         rank: int,
-        read: Callable[[], Example],
-        begin: Callable[[], object] = lambda: None,
+        read: Callable[[Reading | None], Example],
+        begin: Callable[[], Reading],
     ) -> None:
         """
         Args:
-            begin: begins to read in another thread, for `read` to wait for.
+            read: waits for what was begun, or reads.
+            begin: begins to read in another thread.
         """
         self.prompt, self.rank = prompt, rank
         self._read, self._begin = read, begin
+        self._begun: Reading | None = None
 
     def begin(self) -> None:
         """Have the example read beside other things, where it is not there yet."""
-        if "example" not in vars(self):
-            self._begin()
+        if "example" not in vars(self) and self._begun is None:
+            self._begun = self._begin()
 
     @cached_property
     def example(self) -> Example:
@@ -59,7 +63,7 @@ class Usable:
         Raises:
             DataError: a medium cannot be read.
         """
-        return self._read()
+        return self._read(self._begun)
 
 
 class Supply:
@@ -95,7 +99,7 @@ class Supply:
         """Prompts that this rank makes, by place."""
         self._prompts: dict[int, Prompt | EasyVideoError] = {}
         """Prompts that all ranks have."""
-        self._reading: dict[int, Future[tuple[Example, float]]] = {}
+        self._reading: dict[int, Reading] = {}
         """Examples that this rank makes, with the seconds that they took."""
 
     def take(self, count: int, cursor: int, *, goes_on: bool) -> tuple[dict[int, Usable], int]:
@@ -204,7 +208,7 @@ class Supply:
                 prompt,
                 rank=rank_of[number],
                 read=partial(self._example, place, prompt),
-                begin=partial(self._begin, place, prompt),
+                begin=partial(self._reading_of, prompt),
             )
             for number, (place, prompt) in enumerate(good.items())
         }
@@ -226,11 +230,11 @@ class Supply:
             held += self._prepare.num_bytes(prompt)
             if room_bytes is not None and number and held > room_bytes:
                 return
-            self._begin(place, prompt)
+            if place not in self._reading:
+                self._reading[place] = self._reading_of(prompt)
 
-    def _begin(self, place: int, prompt: Prompt) -> None:
-        if place not in self._reading:
-            self._reading[place] = self._threads.submit(self._read, prompt)
+    def _reading_of(self, prompt: Prompt) -> Reading:
+        return self._threads.submit(self._read, prompt)
 
     def _prompt(self, sample: Sample) -> Prompt | EasyVideoError:
         try:
@@ -244,10 +248,10 @@ class Supply:
         example = self._prepare.example(prompt, self._prepare.clips(prompt))
         return example, time.perf_counter() - start_s
 
-    def _example(self, place: int, prompt: Prompt) -> Example:
+    def _example(self, place: int, prompt: Prompt, begun: Reading | None) -> Example:
         """The same as soon as it is there; read here where no thread does."""
         self._beat(f"reading the media of sample {prompt.sample.id}")
-        reading = self._reading.pop(place, None)
+        reading = self._reading.pop(place, None) or begun
         with self._watch.part("decode"):
             example, seconds = reading.result() if reading else self._read(prompt)
         self._watch.note_item("decode", item=prompt.sample.id, seconds=seconds)

@@ -102,11 +102,13 @@ def test_what_is_begun_is_read_once(tmp_path: Path) -> None:
         prompt,
         rank=1,
         read=partial(supply._example, place, prompt),
-        begin=partial(supply._begin, place, prompt),
+        begin=partial(supply._reading_of, prompt),
     )
     of_another.begin()
     of_another.begin()
-    settled(supply)
+    assert of_another._begun is not None
+    of_another._begun.result(60)
+    assert not supply._reading, "which the thread that samples ahead tidies up"
     assert len(preparer.read) == 3
     assert of_another.example.prompt is prompt
     assert len(preparer.read) == 3
