@@ -249,9 +249,15 @@ class Supply:
         return example, time.perf_counter() - start_s
 
     def _example(self, place: int, prompt: Prompt, begun: Reading | None) -> Example:
-        """The same as soon as it is there; read here where no thread does."""
+        """The same as soon as it is there; read here where no thread does.
+
+        Args:
+            begun: of an update, whose own clock runs, maybe while another thread takes the samples of the next step.
+        """
         self._beat(f"reading the media of sample {prompt.sample.id}")
-        reading = self._reading.pop(place, None) or begun
+        if begun is not None:
+            return begun.result()[0]
+        reading = self._reading.pop(place, None)
         with self._watch.part("decode"):
             example, seconds = reading.result() if reading else self._read(prompt)
         self._watch.note_item("decode", item=prompt.sample.id, seconds=seconds)

@@ -16,6 +16,7 @@ from easyvideor1.report.read import comparable, read_metrics, read_validation
 
 TEXTS = ["What colour is it? A. red B. blue Think in <think> tags, then give the option letter in <answer> tags."] * 50
 OPTIONS = ["A. red", "B. blue"]
+WHEN_ASKED = pytest.mark.skipif("not config.getoption('markexpr')", reason="takes minutes: run it with -m slow")
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +225,7 @@ def test_a_problem_type_of_ones_own_is_judged_by_its_function_from_load_to_updat
     assert [row["accuracy/my type"] for row in metrics if "accuracy/my type" in row] == [0.25]
 
 
-@pytest.mark.parametrize("words", [(), pytest.param(("parallel.sequence=2",), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("words", [(), pytest.param(("parallel.sequence=2",), marks=[pytest.mark.slow, WHEN_ASKED])])
 def test_two_processes_go_on_with_the_run_of_one_as_it_does(folder, tmp_path, words):
     """Each with packs of its own, and both with all packs together."""
     overrides = ["algorithm.options={kl_coef: 0.1}", "train.validation_samples=1", "train.checkpoint_every=2"]

@@ -184,6 +184,7 @@ def test_programs_end_with_a_process_that_is_killed_while_it_waits_for_them(stra
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("not config.getoption('markexpr')", reason="takes a minute; run with -m slow")
 @pytest.mark.parametrize("number", range(4))
 def test_the_other_walls_hold_as_well(number, place, strays):
     isolation = [one for one in candidates() if one.seccomp][number:][:1]
@@ -195,6 +196,7 @@ def test_the_other_walls_hold_as_well(number, place, strays):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("not config.getoption('markexpr')", reason="takes a minute; run with -m slow")
 def test_without_the_kernels_filter_processes_memory_and_output_are_limited(place, strays):
     weak = candidates()[-1]
     assert not weak.seccomp

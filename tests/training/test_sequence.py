@@ -102,6 +102,7 @@ def test_models_that_cannot_be_cut_are_refused(family: str, size: int, problem: 
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("not config.getoption('markexpr')", reason="takes a minute; run with -m slow")
 def test_other_models_have_the_gradients_of_one_process(more: Both) -> None:
     expected, ranks = more
     for found in ranks:
@@ -110,12 +111,14 @@ def test_other_models_have_the_gradients_of_one_process(more: Both) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("not config.getoption('markexpr')", reason="takes a minute; run with -m slow")
 @pytest.mark.parametrize("name", MORE_RUNS)
 def test_steps_of_other_recipes_move_the_weights_as_one_process_does(name: str, more: Both) -> None:
     assert_same_run(name, more)
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("not config.getoption('markexpr')", reason="takes a minute; run with -m slow")
 def test_four_ranks_in_pairs_and_all_together(four: Both) -> None:
     expected, ranks = four
     for found in ranks:

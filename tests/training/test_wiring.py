@@ -120,7 +120,7 @@ def first_example(trainer) -> Example:
     supply = trainer._collector.supply
     prompt = supply._prompt(supply._samples[0])
     assert isinstance(prompt, Prompt)
-    return supply._example(0, prompt)
+    return supply._example(0, prompt, None)
 
 
 def test_the_batches_of_a_rollout_draw_from_seeds_of_their_own(tmp_path):

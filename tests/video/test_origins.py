@@ -55,6 +55,7 @@ def test_a_coarser_setting_is_made_of_a_finer_one(kind: Kind, tmp_path: Path) ->
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("not config.getoption('markexpr')", reason="takes a minute; run with -m slow")
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.verdict != "error"], ids=lambda kind: kind.name)
 def test_whatever_the_file_the_entry_is_that_of_a_fresh_decode(kind: Kind, tmp_path: Path) -> None:
     path = kind.make(tmp_path)
