@@ -35,7 +35,13 @@ def on_ranks(function: Callable[..., Any], *args: Any, size: int = 2, timeout_s:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         free.close()
-        common = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+        common = {
+            "WORLD_SIZE": str(size),
+            "LOCAL_WORLD_SIZE": str(size),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+            "OMP_NUM_THREADS": "1",
+        }
         files = [Path(name) / f"result{rank}" for rank in range(size)]
         processes = [
             WarmProcess(
