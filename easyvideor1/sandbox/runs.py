@@ -117,7 +117,7 @@ class Sandbox:
             bounds = {"memory_bytes": limits.memory_bytes, "cpu_s": limits.cpu_s}
             self._process.send(order | bounds)
             yield self._process
-        except BaseException:
+        except BaseException:  # an interrupt too must not leave a program of unknown state to the next one
             self.close()
             raise
 

@@ -48,7 +48,9 @@ class Candidate:
 
     @property
     def example(self) -> Example:
-        """See Usable.example."""
+        """See Usable.example. An update asks, maybe while another thread takes the samples of the next step: what is
+        not there yet is read apart from the supply's own readings and clock."""
+        self.usable.begin()
         return self.usable.example
 
 

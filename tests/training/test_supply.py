@@ -14,6 +14,7 @@ from easyvideor1.errors import MediaError
 from easyvideor1.records.stopwatch import Stopwatch
 from easyvideor1.report.read import comparable, read_metrics
 from easyvideor1.training.balance import Costs
+from easyvideor1.training.collect import Candidate
 from easyvideor1.training.costs import Share
 from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.supply import MIB, Supply, Usable
@@ -144,3 +145,14 @@ def test_a_run_is_the_same_to_the_bit_whatever_was_made_ahead(tmp_path: Path, ov
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     records = [comparable(read_metrics(tmp_path / name / "metrics.jsonl")) for name in runs]
     assert records[0] == records[1]
+
+
+def test_an_update_reads_apart_from_the_clock_of_a_supply_that_samples_ahead(tmp_path: Path) -> None:
+    """Another rank sampled for the prompt, so that its pixels are not there; another thread has the stopwatch."""
+    supply: Any = supply_of(tmp_path, preparer := Noted(), "data.ahead_mb=0")
+    prompt = preparer.prompt(preparer.samples[0])
+    [usable] = supply._dealt({0: prompt}).values()
+    supply._watch = None
+    candidate: Any = Candidate(usable=usable, group=None, greedy_score=None)  # type: ignore[arg-type]
+    assert candidate.example is candidate.example
+    assert preparer.read == [prompt.sample.id]
