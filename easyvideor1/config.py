@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from easyvideor1.config_checks import check_positive, check_range, check_text
+from easyvideor1.config_checks import LONGEST_S, check_positive, check_range, check_text, check_time
 from easyvideor1.config_data import CacheConfig, CacheMode, DataConfig
+from easyvideor1.config_paths import PathText
 from easyvideor1.config_reward import RewardConfig, found_places
 from easyvideor1.errors import UsageError
 
@@ -37,11 +38,11 @@ class LoraConfig:
 class ModelConfig:
     """The model that is trained or asked."""
 
-    path: str
+    path: PathText
     """Folder with the model, its tokenizer and chat template, in Transformers' format."""
-    tokenizer: str | None = None
+    tokenizer: PathText | None = None
     """Folder of a tokenizer with its chat template, in place of the model's own; its ids have to fit the model."""
-    chat_template: str | None = None
+    chat_template: PathText | None = None
     """File of a Jinja chat template that takes the place of the tokenizer's own; None: its own."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Number type of the model in sampling, forward and backward; the optimizer keeps float32 weights either way."""
@@ -71,7 +72,7 @@ class VLLMConfig:
     """vllm_server: addresses of servers that run already, e.g. [http://node1:8200]."""
     start_servers: int = 0
     """vllm_server: servers that the run starts on this machine, one GPU each, and ends with itself."""
-    weights_dir: str | None = None
+    weights_dir: PathText | None = None
     """vllm_server: folder that the run and all servers see under this path, for the weights of each step; None: in the
     folder of the run."""
     retries: int = 2
@@ -85,7 +86,8 @@ class VLLMConfig:
 
     def __post_init__(self) -> None:
         check_range("rollout.vllm", self, low=0, names=("start_servers", "retries", "check_every"))
-        check_positive("rollout.vllm", self, "deadline_s", "max_logprob_gap")
+        check_positive("rollout.vllm", self, "max_logprob_gap")
+        check_time("rollout.vllm", self, "deadline_s")
         if self.servers and self.start_servers:
             raise UsageError(
                 f"rollout.vllm.servers names {len(self.servers)} and rollout.vllm.start_servers={self.start_servers} "
@@ -179,7 +181,7 @@ class OfflineConfig:
     accuracy_threshold: float | None = None
     """None: of the n rollouts of a group, n - 1 are sampled and the last is an offline trajectory. A number: n are
     sampled, and the last is replaced only where their mean accuracy is below it."""
-    source: str | None = None
+    source: PathText | None = None
     """JSONL file of offline trajectories, or a data file with them such as the collected.jsonl of `data filter` (see
     rollout.offline); None: those that the samples carry."""
 
@@ -232,8 +234,9 @@ class OptimizerConfig:
                 f"optimizer.min_learning_rate_frac={self.min_learning_rate_frac:g} has no effect on a constant rate; "
                 "set optimizer.schedule to linear or cosine, or remove it"
             )
-        if self.learning_rate == math.inf:
-            raise UsageError("optimizer.learning_rate must be finite, got inf")
+        for name in ("learning_rate", "weight_decay"):
+            if getattr(self, name) == math.inf:
+                raise UsageError(f"optimizer.{name} must be finite, got inf")
         if not all(0 <= beta < 1 for beta in self.betas):
             raise UsageError(f"optimizer.betas must be at least 0 and below 1, got {list(self.betas)}")
 
@@ -305,7 +308,7 @@ class TrainConfig:
     """When to end a run that does not learn any more."""
 
     def __post_init__(self) -> None:
-        check_range("train", self, low=0, names=("stall_limit_s",))
+        check_range("train", self, low=0, high=LONGEST_S, names=("stall_limit_s",))
         check_range("train", self, low=0, names=("steps", "validate_every", "validation_samples", "checkpoint_every"))
         check_range(
             "train",
@@ -399,7 +402,7 @@ class ParallelConfig:
     between ranks."""
 
     def __post_init__(self) -> None:
-        check_positive("parallel", self, "timeout_s")
+        check_time("parallel", self, "timeout_s")
         check_range("parallel", self, low=1, names=("sequence",))
 
 
@@ -407,7 +410,7 @@ class ParallelConfig:
 class RunConfig:
     """Everything that decides a run; written, resolved, beside its metrics."""
 
-    out: str
+    out: PathText
     """Folder of the run: metrics, checkpoints, rollouts, report."""
     seed: int = 0
     """Seed of the order of samples and of all sampling."""
@@ -492,7 +495,7 @@ class RunConfig:
 class Settings:
     """The sections of a recipe that commands beside training use; what is required there may be left out here."""
 
-    out: str | None = None
+    out: PathText | None = None
     seed: int = 0
     model: ModelConfig | None = None
     data: DataConfig = field(default_factory=DataConfig)

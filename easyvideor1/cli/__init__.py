@@ -72,6 +72,9 @@ def _main(argv: Sequence[str] | None) -> int:
     with ends_at_once():
         args = _parsed(list(sys.argv[1:] if argv is None else argv))
         set_up_logging(verbose=args.verbose)
+        if _is_working_folder_gone():
+            print("error: the working folder was removed; go into one that is there", file=sys.stderr)
+            return UsageError.exit_code
         run = importlib.import_module(f"easyvideor1.cli.{args.command}").run
     try:
         return run(args)
@@ -89,6 +92,15 @@ def _main(argv: Sequence[str] | None) -> int:
             raise
         print(f"error: {error.filename or args.command}: {reason(error)}", file=sys.stderr)
         return RunError.exit_code if error.errno in (errno.ENOSPC, errno.EDQUOT) else UsageError.exit_code
+
+
+def _is_working_folder_gone() -> bool:
+    """Libraries end the process without a word where it is."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _parsed(argv: list[str]) -> argparse.Namespace:
