@@ -16,6 +16,7 @@ from easyvideor1.algo.credit import learning_rollouts
 from easyvideor1.config import RunConfig
 from easyvideor1.data.prepare import Preparer
 from easyvideor1.errors import DataError
+from easyvideor1.model.vision import Media
 from easyvideor1.model.weights import checkpoint_tensors, full_tensors
 from easyvideor1.records.choice import greedy_accuracies
 from easyvideor1.records.folder import RunFolder
@@ -274,6 +275,7 @@ class Trainer:
             collected,
             self._algorithm,
             policy=self._policy,
+            media=lambda index: self._media(collected.candidates[index]),
             carried=self._state.carried,
             part_weights=self._config.reward.weights,
             tokens_per_pack=self._config.train.tokens_per_pack,
@@ -282,11 +284,11 @@ class Trainer:
         )
 
     def _minibatches(self, groups: Sequence[Group], candidates: Sequence[Candidate]) -> list[Minibatch]:
-        train, tower = self._config.train, self._policy.tower
+        train = self._config.train
         with self._ranks.agree("media of the update"):
             return minibatches(
                 groups,
-                lambda index: tower.media(candidates[index].example),
+                lambda index: self._media(candidates[index]),
                 self._algorithm,
                 num_updates=train.updates_per_step,
                 tokens_per_pack=train.tokens_per_pack,
@@ -295,6 +297,12 @@ class Trainer:
                 share=self._policy.share,
                 begin=lambda index: candidates[index].usable.begin(),
             )
+
+    def _media(self, candidate: Candidate) -> Media:
+        """What the tower is to look at, or saw; the pixels may be those of a prompt that another rank sampled for."""
+        with self._watch.part("decode"):
+            example = candidate.example
+        return self._policy.tower.media(example)
 
     @property
     def _pack_form(self) -> PackForm:
@@ -314,7 +322,8 @@ class Trainer:
         return one * self._config.train.passes
 
     def _log(self, step: int, values: Mapping[str, float], made: Made, *, multiplications: int) -> None:
-        times = {**self._watch.values(), **made.times}
+        times = self._watch.values()
+        times |= {name: times[name] + seconds for name, seconds in made.times.items()}
         rates = {
             "rollout/tokens_per_s": made.collected.num_tokens / max(times["time/rollout_s"], 1e-9),
             "update/tokens_per_s": values["update/model_tokens"] / max(times["time/update_s"], 1e-9),

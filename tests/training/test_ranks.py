@@ -54,7 +54,9 @@ def test_ranks_that_gather_different_things_are_told_so() -> None:
 
 
 def test_a_rank_that_does_not_come_is_named_with_its_last_call() -> None:
-    first, _ = results(wait_in_vain)
+    (exchange, first), _ = results(wait_in_vain)
+    assert exchange.startswith("rank 0 waited in vain for rank 1, with which it computes a pack (parallel.sequence): ")
+    assert exchange.endswith("raise parallel.timeout_s")
     assert "waited in vain at 'packs': rank 1 did not come, its last call was 'rollouts'" in first
     first, second = results(lose_the_other)
     assert second == "left"
