@@ -14,6 +14,7 @@ from types import ModuleType
 from easyvideor1 import __version__
 from easyvideor1.cli.interrupts import INTERRUPTED, LINE, ends_at_once
 from easyvideor1.cli.logs import set_up_logging
+from easyvideor1.cli.places import require_working_folder
 from easyvideor1.errors import EasyVideoError, Ended, RunError, UsageError
 from easyvideor1.records.drafts import REMEDIES, reason
 
@@ -72,11 +73,9 @@ def _main(argv: Sequence[str] | None) -> int:
     with ends_at_once():
         args = _parsed(list(sys.argv[1:] if argv is None else argv))
         set_up_logging(verbose=args.verbose)
-        if _is_working_folder_gone():
-            print("error: the working folder was removed; go into one that is there", file=sys.stderr)
-            return UsageError.exit_code
         run = importlib.import_module(f"easyvideor1.cli.{args.command}").run
     try:
+        require_working_folder()
         return run(args)
     except EasyVideoError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -92,15 +91,6 @@ def _main(argv: Sequence[str] | None) -> int:
             raise
         print(f"error: {error.filename or args.command}: {reason(error)}", file=sys.stderr)
         return RunError.exit_code if error.errno in (errno.ENOSPC, errno.EDQUOT) else UsageError.exit_code
-
-
-def _is_working_folder_gone() -> bool:
-    """Libraries end the process without a word where it is."""
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        return True
-    return False
 
 
 def _parsed(argv: list[str]) -> argparse.Namespace:
