@@ -31,7 +31,7 @@ import torch
 from transformers import PreTrainedModel
 
 from easyvideor1.algo.carried import Carried
-from easyvideor1.config import MomentKind
+from easyvideor1.config_train import MomentKind
 from easyvideor1.errors import RunError
 from easyvideor1.model import lora
 from easyvideor1.model.weights import checkpoint_tensors

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
-from easyvideor1.config import MomentKind, OptimizerConfig
+from easyvideor1.config_train import MomentKind, OptimizerConfig
 from easyvideor1.extras import need
 from easyvideor1.model.parts import local_part
 from easyvideor1.seeds import mix_seed

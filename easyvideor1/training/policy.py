@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.kl import token_kl
 from easyvideor1.algo.losses import Sum, Tokens, idle_sums, policy_loss
-from easyvideor1.config import OptimizerConfig
+from easyvideor1.config_train import OptimizerConfig
 from easyvideor1.errors import RunError, UsageError
 from easyvideor1.model.vision import Media, Tower
 from easyvideor1.records.tally import Tally, merged

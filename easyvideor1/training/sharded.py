@@ -13,7 +13,13 @@ from typing import Any
 import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard
+from torch.distributed.fsdp import (
+    CPUOffloadPolicy,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+    fully_shard,
+    register_fsdp_forward_method,
+)
 
 from easyvideor1.config import ParallelConfig
 from easyvideor1.errors import UsageError
@@ -68,6 +74,7 @@ def shard(forward: PackForward, config: ParallelConfig, *, ranks: Ranks, dtype: 
     is_idle = not any(weight.requires_grad for weight in model.parameters())
     # The root of a model that trains stays whole from its forward to its backward.
     fully_shard(forward, **options, reshard_after_forward=is_idle, ignored_params=whole)
+    register_fsdp_forward_method(forward, "states")
 
 
 @torch.no_grad()

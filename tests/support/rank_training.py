@@ -22,8 +22,9 @@ from transformers import AutoModelForImageTextToText
 from easyvideor1.algo.algorithms import named_algorithm
 from easyvideor1.algo.credit import normalizer
 from easyvideor1.cli import main
-from easyvideor1.config import AlgorithmConfig, ModelConfig, OptimizerConfig, ParallelConfig
+from easyvideor1.config import AlgorithmConfig, ModelConfig, ParallelConfig
 from easyvideor1.config_data import SourceConfig
+from easyvideor1.config_train import OptimizerConfig
 from easyvideor1.data.order import Stratum, order
 from easyvideor1.model.load import prepared
 from easyvideor1.model.weights import full_tensors
