@@ -33,7 +33,8 @@ from typing import Any
 import torch
 
 from easyvideor1.config_data import CacheConfig
-from easyvideor1.data.encode import Encoder, media_inputs
+from easyvideor1.data.encode import Encoder
+from easyvideor1.data.vision_inputs import media_inputs
 from easyvideor1.demo.model import new_model, save, train_tokenizer
 from easyvideor1.evals.asking import Asking, Counts, sampling_of
 from easyvideor1.evals.benchmark import Item

@@ -28,7 +28,7 @@ from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
 from easyvideor1.algo.algorithms import ALGORITHMS
 from easyvideor1.algo.credit import normalizer, with_credit
-from easyvideor1.config import OptimizerConfig
+from easyvideor1.config_train import OptimizerConfig
 from easyvideor1.training import checkpoint, shared_prefix, shelf
 from easyvideor1.training.attention import pack_attention
 from easyvideor1.training.checkpoint import RunState

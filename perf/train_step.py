@@ -28,7 +28,7 @@ import torch
 from easyvideor1.algo.algorithms import ALGORITHMS
 from easyvideor1.algo.credit import learning_rollouts, normalizer, with_credit
 from easyvideor1.algo.losses import Tokens, policy_loss
-from easyvideor1.config import OptimizerConfig
+from easyvideor1.config_train import OptimizerConfig
 from easyvideor1.model.vision import Features, Media
 from easyvideor1.training.minibatch import Idle, Minibatch, minibatches
 from easyvideor1.training.pack import pack_groups

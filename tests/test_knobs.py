@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from easyvideor1.config import OptimizerConfig, RunConfig, TrainConfig
+from easyvideor1.config import RunConfig
 from easyvideor1.config_data import DataConfig, SourceConfig
+from easyvideor1.config_train import OptimizerConfig, TrainConfig
 from easyvideor1.config_tree import apply_overrides, build
 from easyvideor1.data.order import Stratum, order, strata
 from easyvideor1.data.samples import read_sources

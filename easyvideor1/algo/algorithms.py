@@ -10,9 +10,9 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from easyvideor1.config import AlgorithmConfig
 from easyvideor1.config_tree import build, to_tree
@@ -37,7 +37,7 @@ AverageKind = Literal["token", "sequence", "fixed"]
 KLKind = Literal["k1", "k2", "k3", "abs", "full"]
 OfflineOldKind = Literal["current", "stored", "one"]
 
-NOT_OPTIONS = ("name", "paper")
+NOT_OPTIONS = ("name", "paper", "functions")
 NOT_NEGATIVE = (
     "clip_low", "clip_high", "policy_weight", "offline_weight", "kl_coef", "entropy_coef", "refill_rounds",
     "temporal_bonus", "length_bonus", "length_low", "value_warmup_steps",
@@ -54,11 +54,13 @@ OF_VALUES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Algorithm:
-    """The definition of an update; every field but `name` and `paper` is an option of `algorithm.options`."""
+    """The definition of an update; every field but those of NOT_OPTIONS is an option of `algorithm.options`."""
 
     name: str
     paper: str
     """The paper that defines the algorithm."""
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict, compare=False)
+    """Place of a function of the user's ("file.py:function") -> the function there."""
     advantage: AdvantageKind = "grpo"
     """See algo.advantages; "one" gives every response the advantage 1."""
     own_advantage: str | None = None
@@ -372,7 +374,7 @@ USED: Mapping[str, tuple[Callable[[Algorithm], bool], str]] = {
         "set advantage to pass_at_k, or a bonus",
     ),
 }
-"""Option -> whether a algorithm makes use of it, and what would make it do so."""
+"""Option -> whether an algorithm makes use of it, and what would make it do so."""
 
 
 def named_algorithm(config: AlgorithmConfig) -> Algorithm:

@@ -133,7 +133,7 @@ def _group_values(
     coef = carried.coef_of(algorithm)
     rewards_G = [score.value - coef * kl for score, kl in zip(group.scores, kl_G, strict=True)]
     if algorithm.own_advantage is not None:
-        return own_advantages(algorithm.own_advantage, rewards_G)
+        return own_advantages(algorithm, rewards_G)
     match algorithm.advantage:
         case "grpo":
             return advantages.grpo(rewards_G)

@@ -76,7 +76,7 @@ class Loss:
 
 
 def policy_loss(tokens: Tokens, algorithm: Algorithm, *, normalizer: float) -> Loss:
-    """The loss of a micro-batch under a algorithm.
+    """The loss of a micro-batch under an algorithm.
 
     Args:
         tokens: the micro-batch.
@@ -101,7 +101,7 @@ def policy_loss(tokens: Tokens, algorithm: Algorithm, *, normalizer: float) -> L
     )
     online, offline = (TOKEN_LOSSES[kind](terms) for kind in (algorithm.loss, algorithm.offline_loss))
     if algorithm.own_loss is not None:
-        value_N = own_loss(algorithm.own_loss, terms)
+        value_N = own_loss(algorithm, terms)
         online = _TokenLoss(value=value_N, is_clipped=torch.zeros_like(value_N, dtype=torch.bool))
     policy_N = torch.where(tokens.is_offline, offline.value, online.value)
     is_clipped_N = torch.where(tokens.is_offline, offline.is_clipped, online.is_clipped)

@@ -6,24 +6,24 @@ pixels; its positions are those of `data.positions`.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from easyvideor1.data.patches import BUFFERS, CHANNELS, patches
+from easyvideor1.data.model_folder import preprocessor, read_json, read_tokenizer, stop_ids
 from easyvideor1.data.positions import IMAGE, TEXT, VIDEO, Run, positions, time_interval
 from easyvideor1.data.tags import kinds_in, split_at_tags
 from easyvideor1.errors import DataError, MismatchError, UsageError
 from easyvideor1.model.families import POSITIONS_PER_S, family
-from easyvideor1.types import Clip, MediaKind, MediaPlan, Prompt, Sample, VisionSpec
+from easyvideor1.types import MediaKind, MediaPlan, Prompt, Sample, VisionSpec
 from easyvideor1.video.sampling import vision_spec
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 TOKEN_TYPE: dict[str, int] = {"image": IMAGE, "video": VIDEO}
 VISION_TOKENS = {
@@ -120,15 +120,11 @@ class Encoder:
             UsageError: a file is missing or does not fit, see `__init__`.
         """
         folder = Path(folder)
-        config = _read_json(folder / "config.json")
-        vision = vision_spec(config, _preprocessor(folder))
-        taken = _read_tokenizer(Path(folder if tokenizer is None else tokenizer))
-        if chat_template is not None:
-            taken.chat_template = _read_text(Path(chat_template))
-        generation = folder / "generation_config.json"
-        stop_ids = _read_json(generation).get("eos_token_id") if generation.exists() else None
-        stop_ids = [] if stop_ids is None else [stop_ids] if isinstance(stop_ids, int) else stop_ids
-        return cls(taken, config, vision, stop_ids=stop_ids, system=system)
+        config = read_json(folder / "config.json")
+        vision = vision_spec(config, preprocessor(folder))
+        template = None if chat_template is None else Path(chat_template)
+        taken = read_tokenizer(folder if tokenizer is None else Path(tokenizer), chat_template=template)
+        return cls(taken, config, vision, stop_ids=stop_ids(folder), system=system)
 
     def encode(
         self,
@@ -369,51 +365,6 @@ def seconds_per_patch(plan: MediaPlan, temporal_patch: int) -> float:
     return temporal_patch * plan.duration_s / len(plan.times_s)
 
 
-def media_inputs(
-    prompt: Prompt, clips: Sequence[Clip], vision: VisionSpec, dtype: torch.dtype
-) -> dict[str, torch.Tensor]:
-    """The vision inputs of a prompt, under the names that the models take.
-
-    Args:
-        clips: one per plan of the prompt, in order.
-
-    Returns:
-        pixel_values and image_grid_thw where the prompt has images, pixel_values_videos and video_grid_thw where
-        it has videos: patch rows [sum of t*h*w, columns] as `patches` makes them, grids int64 [media, 3].
-
-    Raises:
-        MismatchError: a clip is not what its plan says.
-    """
-    if len(clips) != len(prompt.plans):
-        raise MismatchError(
-            f"sample {prompt.sample.id}: {len(clips)} clips for {len(prompt.plans)} media", where=prompt.sample.where
-        )
-    inputs: dict[str, torch.Tensor] = {}
-    for kind, rows_name, grid_name in (
-        ("image", "pixel_values", "image_grid_thw"),
-        ("video", "pixel_values_videos", "video_grid_thw"),
-    ):
-        pairs = [(plan, clip) for plan, clip in zip(prompt.plans, clips, strict=True) if plan.media.kind == kind]
-        if not pairs:
-            continue
-        grids = torch.tensor([plan.grid_thw for plan, _ in pairs])
-        ends = grids.prod(dim=1).cumsum(dim=0).tolist()
-        columns = CHANNELS * vision.temporal_patch * vision.patch_px**2
-        rows = BUFFERS.empty((ends[-1], columns), dtype)
-        for (plan, clip), start, end in zip(pairs, [0, *ends], ends, strict=False):
-            planned = (len(plan.times_s), CHANNELS, plan.height, plan.width)
-            if clip.frames.shape != planned:
-                raise MismatchError(
-                    f"sample {prompt.sample.id}: the frames of {plan.media.name} are {list(clip.frames.shape)}, "
-                    f"the plan says {list(planned)}",
-                    where=prompt.sample.where,
-                    remedy="decode by the same plan that made the prompt",
-                )
-            patches(clip.frames, vision, dtype=dtype, out=rows[start:end])
-        inputs |= {rows_name: rows, grid_name: grids}
-    return inputs
-
-
 def _without_special_tokens(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
     """A copy of the tokenizer that reads special tokens as plain text."""
     plain = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
@@ -436,42 +387,5 @@ def _vision_token(config: Mapping[str, Any], name: str, special: Mapping[str, in
     raise UsageError(f"config.json: '{name}' is {config.get(name)}, which is no special token of the tokenizer")
 
 
-def _read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
-    if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.json")):
-        raise UsageError(f"{folder}: no tokenizer.json")  # Transformers would make up an empty tokenizer
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except Exception as error:  # its readers raise whatever an odd file leads to
-        raise UsageError(
-            f"{folder}: the tokenizer cannot be read: {type(error).__name__}: {error} (is the download complete?)"
-        ) from error
-    if not tokenizer.chat_template and (folder / "chat_template.json").exists():
-        tokenizer.chat_template = _read_json(folder / "chat_template.json")["chat_template"]
-    return tokenizer
-
-
 def _kinds(kinds: Any) -> str:
     return f"[{', '.join(kinds)}]"
-
-
-def _preprocessor(folder: Path) -> dict[str, Any] | None:
-    """The image processor's settings, from either of the files that Transformers keeps them in."""
-    if (folder / "preprocessor_config.json").exists():
-        return _read_json(folder / "preprocessor_config.json")
-    if (folder / "processor_config.json").exists():
-        return _read_json(folder / "processor_config.json").get("image_processor")
-    return None
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"model.chat_template={path}: cannot be read: {error}") from None
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: cannot read the model's configuration: {error}") from None

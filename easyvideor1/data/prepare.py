@@ -6,8 +6,9 @@ import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from easyvideor1.data.encode import Encoder, media_inputs
+from easyvideor1.data.encode import Encoder
 from easyvideor1.data.prompts import instruction
+from easyvideor1.data.vision_inputs import media_inputs
 from easyvideor1.errors import DataError
 from easyvideor1.types import Clip, Example, FrameSpec, Media, MediaPlan, Prompt, Sample, VisionSpec
 from easyvideor1.video.sampling import plan_media

@@ -20,8 +20,10 @@ METRICS_AT_ONCE, PARAMETERS_AT_ONCE = 1000, 100
 
 
 class MLflow:
-    """A run in the store that MLFLOW_TRACKING_URI names, else in `mlflow.db` in the folder of the run. Steps that are
-    made again stand there twice."""
+    """A run in the store that MLFLOW_TRACKING_URI names, else in `mlflow.db` in the folder of the run.
+
+    It forgets nothing: of a step that is made again after a resume, the numbers of the first time stay, alone.
+    """
 
     def __init__(self, run: TrackedRun) -> None:
         logging.getLogger("mlflow").setLevel(logging.WARNING)
@@ -36,9 +38,14 @@ class MLflow:
         else:
             place = None if store is None else (folder / "mlflow").as_uri()
             number = self._client.create_experiment(run.project, artifact_location=place)
+        self._last: dict[str, int] = {}
+        """Name of a metric -> the last step that the run had of it before it went on."""
         found = self._client.search_runs([number], f"tags.`{OUR_ID}` = '{run.id}'")
         if found:
             self._id = found[0].info.run_id
+            for name in found[0].data.metrics:
+                history = self._client.get_metric_history(self._id, name)
+                self._last[name] = max(metric.step for metric in history)
             self._client.update_run(self._id, status="RUNNING")
             return  # its parameters cannot change any more
         self._id = self._client.create_run(number, run_name=run.name, tags={OUR_ID: run.id}).info.run_id
@@ -51,7 +58,10 @@ class MLflow:
         from mlflow.entities import Metric  # type: ignore - as above
 
         now_ms = int(time.time() * 1000)
-        metrics = [Metric(fitting_name(name), value, now_ms, step) for name, value in values.items()]
+        fitting = {fitting_name(name): value for name, value in values.items()}
+        metrics = [
+            Metric(name, value, now_ms, step) for name, value in fitting.items() if step > self._last.get(name, -1)
+        ]
         for some in _portions(metrics, METRICS_AT_ONCE):
             self._client.log_batch(self._id, metrics=some)
 

@@ -37,6 +37,10 @@ class Heavy:
     limit_s: float
     """Wall time it may take."""
 
+    @property
+    def answered(self) -> Answered:
+        return Answered(self.sample, self.text or "", self.num_tokens, self.overlong)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Together:
@@ -84,9 +88,7 @@ class Grader:
         """The score, or those of several in order; of a gold answer alone a score of 1, or the error of
         `router.check`."""
         if isinstance(response, Together):
-            answered = [Answered(item.sample, item.text or "", item.num_tokens) for item in response.responses]
-            overlongs = [item.overlong for item in response.responses]
-            return router.scores_of_inputs(answered, thinking=self.thinking, overlongs=overlongs)
+            return router.scores_of_inputs([item.answered for item in response.responses], thinking=self.thinking)
         sample, text = response.sample, response.text
         if text is not None and self.isolation is not None and is_tried(sample):
             return self._tried(response, self.isolation)
@@ -120,16 +122,7 @@ class Grader:
                 # The user's parts are not run where a late answer is settled, which is the trainer.
                 trial = 0.0, late.problem
             found = TaskScore(trial[0], program.source, trial[1])
-        return router.finish(
-            found,
-            sample,
-            response.text or "",
-            response=said,
-            weights=self.weights,
-            thinking=self.thinking,
-            overlong=response.overlong,
-            num_tokens=response.num_tokens,
-        )
+        return router.finish(found, response.answered, said, weights=self.weights, thinking=self.thinking)
 
     def _score(self, response: Heavy) -> Score:
         return router.score(

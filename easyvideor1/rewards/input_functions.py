@@ -27,8 +27,10 @@ class Answered(NamedTuple):
 
     sample: Sample
     text: str
-    num_tokens: int | None
+    num_tokens: int | None = None
     """Its length, where it is known."""
+    overlong: float | None = None
+    """`parts.overlong_part` of it, where its length counts."""
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from easyvideor1.config_reward import RewardConfig
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.rewards import router
 from easyvideor1.rewards.code_tests import check_tests, is_tried
+from easyvideor1.rewards.input_functions import Answered
 from easyvideor1.rewards.judge import Judge
 from easyvideor1.rewards.judged import judge_all
-from easyvideor1.rewards.parse import Response, read_response
+from easyvideor1.rewards.parse import read_response
 from easyvideor1.rewards.parts import overlong_part
 from easyvideor1.rewards.readings import TAGS, Reading
 from easyvideor1.rewards.registry import REGISTRY, register_places
-from easyvideor1.rewards.workers import Response as Unscored
 from easyvideor1.rewards.workers import Settings, Workers, kind_of_reason
 from easyvideor1.sandbox.probe import isolation_here
 from easyvideor1.types import Sample, Score
@@ -167,19 +167,19 @@ class RewardPool:
         """
         with self._lock:
             scores: list[Score | None] = [None] * len(items)
-            heavy: list[Unscored] = []
-            judged: dict[int, Response] = {}
+            heavy: dict[int, Answered] = {}
+            judged: dict[int, Answered] = {}
             for index, item in enumerate(items):
-                overlong = self._overlong(item)
-                if self._is_for_judge(item[0]):
-                    judged[index] = read_response(item[1])
+                answered = self._answered(item)
+                if self._is_for_judge(answered.sample):
+                    judged[index] = answered
                     continue
-                scores[index] = self._quick_score(item, overlong)
+                scores[index] = self._quick_score(answered)
                 if scores[index] is None:
-                    heavy.append(Unscored(index, item[0], item[1], overlong, _num_tokens(item)))
+                    heavy[index] = answered
             for index, score in self._workers.score(heavy) if heavy else ():
                 scores[index] = score
-            for index, score in self._judge_all(judged, items):
+            for index, score in self._judge_all(judged):
                 scores[index] = score
             return self._reported(items, scores)
 
@@ -215,56 +215,39 @@ class RewardPool:
     def _is_for_judge(self, sample: Sample) -> bool:
         return self._judge is not None and sample.problem_type in self._judge.problem_types
 
-    def _judge_all(self, judged: Mapping[int, Response], items: Sequence[Item]) -> Iterator[tuple[int, Score]]:
+    def _judge_all(self, judged: Mapping[int, Answered]) -> Iterator[tuple[int, Score]]:
         """(place in the batch, score) of the responses that the judge is for."""
         if self._judge is None or not judged:
             return
-        answers = {index: (items[index][0], response) for index, response in judged.items()}
-        for index, verdict in judge_all(self._judge, answers, self._reading).items():
-            if isinstance(verdict, Score):
-                yield index, verdict
+        responses = {index: (item.sample, read_response(item.text)) for index, item in judged.items()}
+        for index, found in judge_all(self._judge, responses, self._reading).items():
+            if isinstance(found, Score):
+                yield index, found
                 continue
-            item = items[index]
-            score = router.finish(
-                verdict,
-                item[0],
-                item[1],
-                response=judged[index],
-                weights=self._weights,
-                thinking=self._thinking,
-                overlong=self._overlong(item),
-                num_tokens=_num_tokens(item),
-            )
+            _, response = responses[index]
+            score = router.finish(found, judged[index], response, weights=self._weights, thinking=self._thinking)
             yield index, score
 
-    def _overlong(self, item: Item) -> float | None:
+    def _answered(self, item: Item) -> Answered:
+        num_tokens = item[2] if len(item) > 2 else None
         if self._buffer_tokens <= 0:
-            return None
-        if len(item) < 3:
+            return Answered(item[0], item[1], num_tokens)
+        if num_tokens is None:
             raise UsageError("reward.overlong_buffer_tokens is set, but a response came without its length in tokens")
-        return overlong_part(item[2], max_tokens=self._max_tokens, buffer_tokens=self._buffer_tokens)
+        overlong = overlong_part(num_tokens, max_tokens=self._max_tokens, buffer_tokens=self._buffer_tokens)
+        return Answered(item[0], item[1], num_tokens, overlong)
 
-    def _quick_score(self, item: Item, overlong: float | None) -> Score | None:
-        if self._sandbox and item[0].problem_type == "python code":
-            return None
-        if self._is_tried(item[0]):
+    def _quick_score(self, answered: Answered) -> Score | None:
+        if self._is_tried(answered.sample) or (self._sandbox and answered.sample.problem_type == "python code"):
             return None
         try:
-            return router.quick_score(
-                item[0],
-                item[1],
-                weights=self._weights,
-                thinking=self._thinking,
-                overlong=overlong,
-                num_tokens=_num_tokens(item),
-                reading=self._reading,
-            )
+            return router.quick_score(answered, weights=self._weights, thinking=self._thinking, reading=self._reading)
         except UsageError:
             raise
         except DataError as error:
             return Score.unscored(str(error)[:500])
         except Exception:  # an answer that our code fails on must not stop the batch: a worker tries it and says why
-            log.warning("%s: scoring failed", item[0].id, exc_info=True)
+            log.warning("%s: scoring failed", answered.sample.id, exc_info=True)
             return None
 
     def _reported(self, items: Sequence[Item], scores: Sequence[Score | None]) -> list[Score]:
@@ -284,7 +267,3 @@ class RewardPool:
                 items[first][1][-SHOWN_CHARS:],
             )
         return done
-
-
-def _num_tokens(item: Item) -> int | None:
-    return item[2] if len(item) > 2 else None

@@ -95,60 +95,39 @@ def score(
         DataError: unknown problem type or unreadable gold answer; `check` finds these before a run.
         UsageError: a weight names a part that this response does not have.
     """
-    response = read_response(text)
+    answered, response = Answered(sample, text, num_tokens, overlong), read_response(text)
     own_reward = REGISTRY.reward_of(sample.problem_type)
     if isinstance(own_reward, InputFunction):
-        return scores_of_inputs([Answered(sample, text, num_tokens)], thinking=thinking, overlongs=[overlong])[0]
+        return scores_of_inputs([answered], thinking=thinking)[0]
     found = _by_own_reward(own_reward, sample, text) if own_reward else _by_task(sample, response, reading)
     if isinstance(found, Score):
         return found
-    return finish(
-        found,
-        sample,
-        text,
-        response=response,
-        weights=weights,
-        thinking=thinking,
-        overlong=overlong,
-        num_tokens=num_tokens,
-    )
+    return finish(found, answered, response, weights=weights, thinking=thinking)
 
 
-def scores_of_inputs(answered: Sequence[Answered], *, thinking: bool, overlongs: Sequence[float | None]) -> list[Score]:
+def scores_of_inputs(answered: Sequence[Answered], *, thinking: bool) -> list[Score]:
     """Scores by a function of `reward_input` dictionaries, in one call where it takes many.
 
     Their values are what it calls overall; the parts that every score has are added to be looked at.
 
     Args:
         answered: responses to questions whose reward is one such function.
-        overlongs: the length part of each.
     """
     own_reward = REGISTRY.reward_of(answered[0].sample.problem_type)
     assert isinstance(own_reward, InputFunction), answered[0].sample.problem_type
     made = []
-    for item, overlong, score in zip(answered, overlongs, own_reward.scores(answered), strict=True):
+    for item, score in zip(answered, own_reward.scores(answered), strict=True):
         form = format_part(read_response(item.text), is_readable=True, thinking=thinking)
-        parts = {"format": form, **score.parts}
-        if overlong is not None:
-            parts["overlong"] = overlong
-        made.append(replace(score, parts=_with_own_parts(parts, *item)))
+        made.append(replace(score, parts=_with_further_parts({"format": form, **score.parts}, item)))
     return made
 
 
-def quick_score(
-    sample: Sample,
-    text: str,
-    *,
-    weights: Mapping[str, float] = WEIGHTS,
-    thinking: bool = False,
-    overlong: float | None = None,
-    num_tokens: int | None = None,
-    reading: Reading = TAGS,
-) -> Score | None:
+def quick_score(answered: Answered, *, weights: Mapping[str, float], thinking: bool, reading: Reading) -> Score | None:
     """The score of a response that costs a few milliseconds at most.
 
     None where it may take long or runs code of the user's, so that it belongs into a process that can be killed.
     """
+    sample, text = answered.sample, answered.text
     if runs_own_code(sample):
         return None
     task = task_of(sample)
@@ -156,43 +135,26 @@ def quick_score(
         return None
     response = read_response(text)
     found = _by_task(sample, response, reading, only_quickly=task.is_heavy)
-    if found is None:
-        return None
-    return finish(
-        found,
-        sample,
-        text,
-        response=response,
-        weights=weights,
-        thinking=thinking,
-        overlong=overlong,
-        num_tokens=num_tokens,
-    )
+    return None if found is None else finish(found, answered, response, weights=weights, thinking=thinking)
 
 
 def finish(
-    found: TaskScore,
-    sample: Sample,
-    text: str,
-    *,
-    response: Response,
-    weights: Mapping[str, float],
-    thinking: bool,
-    overlong: float | None,
-    num_tokens: int | None = None,
+    found: TaskScore, answered: Answered, response: Response, *, weights: Mapping[str, float], thinking: bool
 ) -> Score:
-    """Add the parts that do not depend on the problem type to an accuracy, and weigh all of them."""
-    readable = format_part(response, is_readable=found.parsed is not None, thinking=thinking)
-    parts = {"accuracy": found.accuracy, "format": readable, **found.parts}
-    if overlong is not None:
-        parts["overlong"] = overlong
-    parts = _with_own_parts(parts, sample, text, num_tokens)
+    """Add the parts that do not depend on the problem type to an accuracy, and weigh all of them.
+
+    Args:
+        response: the text of `answered`, read.
+    """
+    form = format_part(response, is_readable=found.parsed is not None, thinking=thinking)
+    parts = _with_further_parts({"accuracy": found.accuracy, "format": form, **found.parts}, answered)
     return Score(value=_weighted(parts, weights), parts=parts, parsed=found.parsed, reason=found.reason)
 
 
-def _with_own_parts(parts: Mapping[str, float], sample: Sample, text: str, num_tokens: int | None) -> dict[str, float]:
-    """The parts and those of the user's functions, which may look at the accuracy and the length."""
-    all_parts = dict(parts)
+def _with_further_parts(parts: Mapping[str, float], answered: Answered) -> dict[str, float]:
+    """The parts, the length part, and those of the user's functions, which may look at the accuracy and the length."""
+    sample, text, num_tokens, overlong = answered
+    all_parts = {**parts} if overlong is None else {**parts, "overlong": overlong}
     seen = {"accuracy": parts["accuracy"], "num_tokens": num_tokens}
     for name, function in REGISTRY.parts.items():
         place = REGISTRY.places.get(("part", name), name)

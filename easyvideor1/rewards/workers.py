@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, cast
+from typing import cast
 
 from easyvideor1.errors import DataError, JobDied, JobError, JobOutOfMemory, JobTimeout
 from easyvideor1.jobs.pool import Outcome, Pool
@@ -14,6 +14,7 @@ from easyvideor1.rewards import router
 from easyvideor1.rewards.budget import Budget
 from easyvideor1.rewards.code_tests import is_tried, tests_text
 from easyvideor1.rewards.grader import Grader, Heavy, Together, wall_limit_s, without_content
+from easyvideor1.rewards.input_functions import Answered
 from easyvideor1.rewards.parse import read_response
 from easyvideor1.rewards.registry import REGISTRY
 from easyvideor1.rewards.router import TaskScore
@@ -27,19 +28,6 @@ SLOWEST_KEPT = 5
 SPARE_S = 2.0
 """Seconds that a worker may go on beyond the limit it keeps itself, before it is killed."""
 KINDS = {JobTimeout: "time", JobOutOfMemory: "memory", JobDied: "crash", JobError: "error"}
-
-
-class Response(NamedTuple):
-    """A response that is to be scored."""
-
-    place: int
-    """Its place in the batch."""
-    sample: Sample
-    text: str
-    overlong: float | None
-    """The length part, where it counts."""
-    num_tokens: int | None
-    """Its length, where it is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,41 +72,43 @@ class Workers:
         if errors:
             raise errors[min(errors)]
 
-    def score(self, responses: Sequence[Response]) -> Iterator[tuple[int, Score]]:
+    def score(self, responses: Mapping[int, Answered]) -> Iterator[tuple[int, Score]]:
         """(place in the batch, score) of each response, as they come.
+
+        Args:
+            responses: by their place in the batch.
 
         Raises:
             UsageError: a function of the user's cannot be loaded, or a weight names a part that a response lacks.
             RunError: a worker cannot even start.
         """
-        own = [response for response in responses if self._is_own(response.sample)]
-        built_in = [response for response in responses if not self._is_own(response.sample)]
+        own = {place: item for place, item in responses.items() if self._is_own(item.sample)}
         # The shortest first: what is made to take long is seldom short, and should not keep the others from their time.
-        built_in.sort(key=lambda response: len(response.text))
+        built_in = sorted(responses.keys() - own.keys(), key=lambda place: (len(responses[place].text), place))
         for_built_in, for_own = self._budgets or self._new_budgets()
         budget = for_built_in
         cut: list[Outcome[Heavy, Score]] = []
-        for outcome in self._run(self._heavy(response, budget.first_limit_s()) for response in built_in):
+        for outcome in self._run(_heavy(place, responses[place], budget.first_limit_s()) for place in built_in):
             if type(outcome.error) in KINDS:
                 cut.append(outcome)
                 budget.lost_s += outcome.wall_s
             else:
                 yield outcome.item.number, self._score_of(outcome)
         yield from self._tried_again(cut, budget)
-        together = [response for response in own if router.is_scored_in_batches(response.sample)]
-        alone = [response for response in own if not router.is_scored_in_batches(response.sample)]
-        for outcome in self._run(self._heavy(response, for_own.own_limit_s()) for response in alone):
+        together = {place: item for place, item in own.items() if router.is_scored_in_batches(item.sample)}
+        alone = {place: item for place, item in own.items() if place not in together}
+        for outcome in self._run(_heavy(place, item, for_own.own_limit_s()) for place, item in alone.items()):
             is_late = isinstance(outcome.error, JobTimeout) or outcome.wall_s >= outcome.item.limit_s
             for_own.lost_s += outcome.wall_s if is_late else 0.0
             yield outcome.item.number, self._score_of(outcome)
         yield from self._by_batches(together, for_own)
 
-    def _by_batches(self, responses: Sequence[Response], budget: Budget) -> Iterator[tuple[int, Score]]:
+    def _by_batches(self, responses: Mapping[int, Answered], budget: Budget) -> Iterator[tuple[int, Score]]:
         """Scores by functions of the user's that take many responses; what goes wrong goes wrong for all of a call."""
         by_function: dict[str, list[Heavy]] = {}
-        for response in responses:
-            place = REGISTRY.place_of(response.sample.problem_type)
-            by_function.setdefault(place, []).append(self._heavy(response, 0.0))
+        for place, item in responses.items():
+            function = REGISTRY.place_of(item.sample.problem_type)
+            by_function.setdefault(function, []).append(_heavy(place, item, 0.0))
         for heavy in by_function.values():
             work = Together(responses=tuple(heavy), limit_s=budget.own_limit_s() * len(heavy))
             for outcome in self._run_any([work]):
@@ -167,16 +157,6 @@ class Workers:
             final[outcome.item.number] = outcome
         for outcome in final.values():
             yield outcome.item.number, self._score_of(outcome)
-
-    def _heavy(self, response: Response, limit_s: float) -> Heavy:
-        return Heavy(
-            number=response.place,
-            sample=without_content(response.sample),
-            text=response.text,
-            overlong=response.overlong,
-            num_tokens=response.num_tokens,
-            limit_s=limit_s,
-        )
 
     def _run(self, heavy: Iterable[Heavy]) -> Iterator[Outcome[Heavy, Score]]:
         """The outcomes of responses, as they come."""
@@ -238,13 +218,10 @@ class Workers:
         self.cut[kind] += 1
         return router.finish(
             TaskScore(0.0, None, outcome.error.problem),
-            sample,
-            text,
-            response=read_response(text),
+            outcome.item.answered,
+            read_response(text),
             weights=self._settings.weights,
             thinking=self._settings.thinking,
-            overlong=outcome.item.overlong,
-            num_tokens=outcome.item.num_tokens,
         )
 
     def _can_read_gold(self, sample: Sample) -> bool:
@@ -253,6 +230,18 @@ class Workers:
             alone = Heavy(number=0, sample=sample, text=None, limit_s=self._settings.deadline_s)
             self._readable[key] = all(outcome.error is None for outcome in self._run([alone]))
         return self._readable[key]
+
+
+def _heavy(place: int, answered: Answered, limit_s: float) -> Heavy:
+    sample, text, num_tokens, overlong = answered
+    return Heavy(
+        number=place,
+        sample=without_content(sample),
+        text=text,
+        overlong=overlong,
+        num_tokens=num_tokens,
+        limit_s=limit_s,
+    )
 
 
 def _gold_key(sample: Sample) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ import transformers
 
 from easyvideor1.config import ModelConfig, Settings
 from easyvideor1.config_data import CacheConfig
-from easyvideor1.data.encode import media_inputs
+from easyvideor1.data.vision_inputs import media_inputs
 from easyvideor1.errors import UsageError
 from easyvideor1.records.drafts import cannot_write
 from easyvideor1.rollout.engine import Request, Sampling

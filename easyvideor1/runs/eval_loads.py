@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from easyvideor1.data.encode import Encoder, media_inputs
+from easyvideor1.data.encode import Encoder
 from easyvideor1.data.tags import escaped
+from easyvideor1.data.vision_inputs import media_inputs
 from easyvideor1.errors import DataError
 from easyvideor1.evals.asking import LoadedGroup
 from easyvideor1.evals.preflight import Looks

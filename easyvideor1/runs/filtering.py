@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from easyvideor1.config import RolloutConfig, RunConfig, Settings, TrainConfig
+from easyvideor1.config import RunConfig, Settings
 from easyvideor1.config_data import CacheConfig, SourceConfig
+from easyvideor1.config_rollout import RolloutConfig
+from easyvideor1.config_train import TrainConfig
 from easyvideor1.config_tree import to_tree
 from easyvideor1.errors import UsageError
 from easyvideor1.filter.pass_rate import Bounds, Failure, RateFile, Row, check_settings, collected, load_rows, select

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from easyvideor1.algo.fit import fitting_algorithm
-from easyvideor1.config import LoraConfig, MomentKind, RunConfig
+from easyvideor1.config import LoraConfig, RunConfig
+from easyvideor1.config_train import MomentKind
 from easyvideor1.data.encode import Encoder
 from easyvideor1.errors import UsageError
 from easyvideor1.model.sizes import Sizes, config_file, model_without_weights, sizes_of

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from easyvideor1.config import ModelConfig, RolloutConfig, TrainConfig
+from easyvideor1.config import ModelConfig
 from easyvideor1.config_data import CacheConfig, DataConfig
 from easyvideor1.config_reward import RewardConfig
+from easyvideor1.config_rollout import RolloutConfig
+from easyvideor1.config_train import TrainConfig
 from easyvideor1.config_tree import to_tree
 from easyvideor1.data.length_check import LengthCheck, LengthLimit
 from easyvideor1.data.memory import Memory, settings_digest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +14,6 @@ from rich.console import Console
 
 from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.fit import fitting_algorithm
-from easyvideor1.algo.own import FUNCTIONS
 from easyvideor1.config import OWN_FUNCTIONS, RunConfig
 from easyvideor1.config_tree import to_tree
 from easyvideor1.data.check import CheckedData
@@ -82,8 +81,7 @@ def train(config: RunConfig) -> TrainedRun:
         Ended: SIGTERM or SIGHUP asked the run to end; it is saved.
     """
     need_extras(config)
-    algorithm = fitting_algorithm(config)
-    register_own(algorithm)
+    algorithm = with_own_functions(fitting_algorithm(config))
     folder = RunFolder(config.out)
     with gentle_end() as ending, joined(timeout_s=config.parallel.timeout_s) as ranks, ExitStack() as stack:
         with ranks.agree("folder"):
@@ -114,15 +112,16 @@ def train(config: RunConfig) -> TrainedRun:
     )
 
 
-def register_own(algorithm: Algorithm) -> None:
-    """Load the functions of the user's that an algorithm names; raises UsageError for one that cannot be loaded."""
+def with_own_functions(algorithm: Algorithm) -> Algorithm:
+    """The algorithm with the user's functions that it names; raises UsageError for one that cannot be loaded."""
+    functions = {}
     for name in OWN_FUNCTIONS:
         place = getattr(algorithm, name)
         if place is not None:
-            function = load_function(place)
-            if wanted_names(function) and len(wanted_names(function)) != 1:
+            functions[place] = load_function(place)
+            if len(wanted_names(functions[place])) > 1:
                 raise UsageError(f"algorithm.options.{name}: {place} must take one argument")
-            FUNCTIONS[place] = function
+    return replace(algorithm, functions=functions)
 
 
 def _train(

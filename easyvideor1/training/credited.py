@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.carried import Carried
 from easyvideor1.algo.credit import with_credit
 from easyvideor1.algo.gae import explained_variance, with_token_credit
+from easyvideor1.model.vision import Media
 from easyvideor1.records.tally import Tally
 from easyvideor1.training.collect import Collected
 from easyvideor1.training.pack import PackForm
@@ -24,6 +25,7 @@ def credited(
     algorithm: Algorithm,
     *,
     policy: Policy,
+    media: Callable[[int], Media],
     carried: Carried,
     part_weights: Mapping[str, float],
     tokens_per_pack: int,
@@ -33,6 +35,7 @@ def credited(
     """The groups with advantages and weights; the same on all ranks.
 
     Args:
+        media: index of a group -> its media, see `Policy.token_facts`.
         carried: what the algorithm remembers of the steps before.
         tally: is told the KL in the reward, and how good the values were.
     """
@@ -41,7 +44,7 @@ def credited(
     if algorithm.needs_values or (algorithm.needs_reference and algorithm.kl_in == "reward"):
         facts = policy.token_facts(
             groups,
-            lambda index: policy.tower.media(collected.candidates[index].example),
+            media,
             tokens_per_pack=tokens_per_pack,
             form=form,
         )

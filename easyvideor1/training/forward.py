@@ -11,7 +11,7 @@ from torch import nn
 
 from easyvideor1.model.vision import Media
 from easyvideor1.training.full_kl import Words
-from easyvideor1.training.logprobs import Outputs, response_outputs
+from easyvideor1.training.logprobs import Outputs, response_outputs, response_states
 from easyvideor1.training.pack import Pack
 from easyvideor1.training.sequence import SequenceGroup
 from easyvideor1.training.value_head import ValueHead
@@ -64,12 +64,16 @@ class PackForward(nn.Module):
         own = self.value_head(found.words.hidden)
         return found._replace(values=self.sequence.everything(own, count=len(pack.tokens)))
 
+    def states(self, pack: Pack, media: Mapping[int, Media]) -> torch.Tensor:
+        """The forward up to the output layer, see `response_states`."""
+        return response_states(self.model, pack, media, self.sequence)
+
     @contextmanager
     def words(self, pack: Pack, media: Mapping[int, Media]) -> Iterator[Words]:
         """What the log-probs of all words are made of, without gradients; the output layer of a sharded model stays
         gathered for the time of the block, so that all ranks must enter it alike."""
         with torch.no_grad():
-            hidden = self(pack, media, temperature=1.0).words.hidden
+            hidden = self.states(pack, media)
         if unshard := getattr(self, "unshard", None):
             unshard()
         yield Words(hidden, self.model.lm_head.weight.detach())

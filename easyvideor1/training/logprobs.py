@@ -88,18 +88,8 @@ def response_outputs(
         MismatchError: a prompt's placeholders and its features differ in number; names the sample.
     """
     sequence = sequence or SequenceGroup()
-    hidden = _hidden(model, pack, media, sequence).flatten(0, 1)
-    num_tokens, num_targets = pack.num_tokens, len(pack.tokens)
-    if sequence.size > 1:
-        # Responses stand at the end of a pack: dealt anew, so that no rank computes the logits of all of them.
-        hidden = sequence.fetch(
-            hidden,
-            held=[torch.arange(part.start, part.stop) for part in sequence.dealt(num_tokens)],
-            wanted=[pack.predictors[part.start : part.stop].cpu() for part in sequence.dealt(num_targets)],
-        )
-    else:
-        hidden = hidden[pack.predictors]
-    words = Words(hidden, model.lm_head.weight)
+    words = Words(response_states(model, pack, media, sequence), model.lm_head.weight)
+    num_targets = len(pack.tokens)
     logprobs, entropy = logprobs_and_entropy(
         words.hidden,
         words.weight,
@@ -114,6 +104,19 @@ def response_outputs(
     logprobs = sequence.everything(logprobs, count=num_targets)
     entropy, kl = (None if part is None else sequence.everything(part, count=num_targets) for part in (entropy, kl))
     return Outputs(logprobs, entropy, kl, words)
+
+
+def response_states(model: Any, pack: Pack, media: Mapping[int, Media], sequence: SequenceGroup) -> torch.Tensor:
+    """[N, D]: what the output layer reads for each response token; of several ranks, for the tokens of this one."""
+    hidden = _hidden(model, pack, media, sequence).flatten(0, 1)
+    if sequence.size == 1:
+        return hidden[pack.predictors]
+    # Responses stand at the end of a pack: dealt anew, so that no rank computes the logits of all of them.
+    return sequence.fetch(
+        hidden,
+        held=[torch.arange(part.start, part.stop) for part in sequence.dealt(pack.num_tokens)],
+        wanted=[pack.predictors[part.start : part.stop].cpu() for part in sequence.dealt(len(pack.tokens))],
+    )
 
 
 def _hidden(model: Any, pack: Pack, media: Mapping[int, Media], sequence: SequenceGroup) -> torch.Tensor:

@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 
 from easyvideor1.config import ParallelConfig
-from easyvideor1.errors import UsageError
+from easyvideor1.errors import RunError, UsageError
 from easyvideor1.model.families import shares_prefix
 from easyvideor1.training.ranks import Ranks
 
@@ -177,5 +177,14 @@ def _all_to_all(
     rows: torch.Tensor, sent: Sequence[int], received: Sequence[int], group: dist.ProcessGroup | None
 ) -> torch.Tensor:
     got = rows.new_empty(sum(received), *rows.shape[1:])
-    dist.all_to_all_single(got, rows.contiguous(), list(received), list(sent), group=group)
+    try:
+        dist.all_to_all_single(got, rows.contiguous(), list(received), list(sent), group=group)
+    except RuntimeError as error:  # a time limit, or a connection that is lost
+        own = dist.get_rank()
+        others = ", ".join(str(rank) for rank in dist.get_process_group_ranks(group) if rank != own)
+        raise RunError(
+            f"rank {own} waited in vain for rank {others}, with which it computes a pack (parallel.sequence): "
+            f"{str(error).strip().splitlines()[0]}. If one has ended, its own output says why; if one is only slower, "
+            "raise parallel.timeout_s"
+        ) from error
     return got

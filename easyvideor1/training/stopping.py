@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from easyvideor1.config import StopConfig
+from easyvideor1.config_train import StopConfig
 from easyvideor1.errors import RunError
 from easyvideor1.types import Group, StopReason
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from easyvideor1.algo.credit import learning_rollouts
 from easyvideor1.config import RunConfig
 from easyvideor1.data.prepare import Preparer
 from easyvideor1.errors import DataError
-from easyvideor1.model.weights import checkpoint_tensors, full_tensors
+from easyvideor1.model.vision import Media
+from easyvideor1.model.weights import checkpoint_tensors
 from easyvideor1.records.choice import greedy_accuracies
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.metrics import MetricsLog, Track
@@ -116,10 +117,13 @@ class Trainer:
         self._checkpoint_every = steps_between(config.train.checkpoint_every, self._checkpoint_bytes)
         self._is_asked_to_end, self._beat, self._before_scoring = is_asked_to_end, beat, before_scoring
         self._is_ending = False
+        self._records = ExitStack()
+        """Closes the files of records."""
         if self._ranks.is_first:
-            self._metrics = MetricsLog(self._folder.metrics, track=track)
-            self._validation = ValidationLog(self._folder.validation)
-            self._rollouts = RolloutLog(self._folder.rollouts, read=read)
+            held = self._records.enter_context
+            self._metrics = held(closing(MetricsLog(self._folder.metrics, track=track)))
+            self._validation = held(closing(ValidationLog(self._folder.validation)))
+            self._rollouts = held(closing(RolloutLog(self._folder.rollouts, read=read)))
         self._watch = Stopwatch()
         overlaps = config.train.async_level > 0
         sampling_watch = Stopwatch() if overlaps else self._watch
@@ -162,7 +166,7 @@ class Trainer:
         with self._ranks.agree("room for a checkpoint"):
             if self._ranks.is_first:
                 require_room(self._folder.checkpoints, self._checkpoint_bytes)
-        with closing(self._pipeline):
+        with closing(self._pipeline), self._records:
             if self._is_validation_missing():  # at the start, and where the run was left before it
                 self._save(is_best=self._validate())
             elif self._saved_step < 0:
@@ -201,7 +205,7 @@ class Trainer:
         """Give the weights to the engine, which is at rest, where it has older ones."""
         version = self._state.step
         if version != self._synced:
-            self._engine.load_weights(full_tensors(checkpoint_tensors(self._policy.model)), version=version)
+            self._engine.load_weights(checkpoint_tensors(self._policy.model), version=version)
             self._synced = version
 
     def _note_bad(self, error: DataError) -> None:
@@ -271,6 +275,7 @@ class Trainer:
             collected,
             self._algorithm,
             policy=self._policy,
+            media=lambda index: self._media(collected.candidates[index]),
             carried=self._state.carried,
             part_weights=self._config.reward.weights,
             tokens_per_pack=self._config.train.tokens_per_pack,
@@ -279,11 +284,11 @@ class Trainer:
         )
 
     def _minibatches(self, groups: Sequence[Group], candidates: Sequence[Candidate]) -> list[Minibatch]:
-        train, tower = self._config.train, self._policy.tower
+        train = self._config.train
         with self._ranks.agree("media of the update"):
             return minibatches(
                 groups,
-                lambda index: tower.media(candidates[index].example),
+                lambda index: self._media(candidates[index]),
                 self._algorithm,
                 num_updates=train.updates_per_step,
                 tokens_per_pack=train.tokens_per_pack,
@@ -292,6 +297,12 @@ class Trainer:
                 share=self._policy.share,
                 begin=lambda index: candidates[index].usable.begin(),
             )
+
+    def _media(self, candidate: Candidate) -> Media:
+        """What the tower is to look at, or saw; the pixels may be those of a prompt that another rank sampled for."""
+        with self._watch.part("decode"):
+            example = candidate.example
+        return self._policy.tower.media(example)
 
     @property
     def _pack_form(self) -> PackForm:
@@ -311,7 +322,8 @@ class Trainer:
         return one * self._config.train.passes
 
     def _log(self, step: int, values: Mapping[str, float], made: Made, *, multiplications: int) -> None:
-        times = {**self._watch.values(), **made.times}
+        times = self._watch.values()
+        times |= {name: times[name] + seconds for name, seconds in made.times.items()}
         rates = {
             "rollout/tokens_per_s": made.collected.num_tokens / max(times["time/rollout_s"], 1e-9),
             "update/tokens_per_s": values["update/model_tokens"] / max(times["time/update_s"], 1e-9),

@@ -16,7 +16,8 @@ import torch
 from support import qwen_oracle as oracle
 from support.qwen_oracle import CASES, FAMILIES
 
-from easyvideor1.data.encode import Encoder, media_inputs, patch_times_s
+from easyvideor1.data.encode import Encoder, patch_times_s
+from easyvideor1.data.vision_inputs import media_inputs
 from easyvideor1.errors import DataError, MismatchError, UsageError
 from easyvideor1.types import Clip, Sample
 

@@ -115,7 +115,7 @@ def test_mlflow_has_every_number_and_goes_on_in_the_same_run(tmp_path: Path, mon
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     log_steps(["mlflow"], tmp_path / "run", range(2))
-    log_steps(["mlflow"], tmp_path / "run", range(2, 4))
+    log_steps(["mlflow"], tmp_path / "run", range(1, 4))  # the second step is made again
     client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'run' / 'mlflow.db'}")
     (run,) = client.search_runs([client.get_experiment_by_name("made-up").experiment_id])
     assert (run.info.run_name, run.info.status) == ("run", "FINISHED")
@@ -133,7 +133,7 @@ def test_what_mlflow_is_told_is_what_it_takes(tmp_path: Path, monkeypatch: pytes
         f"key{number}": number for number in range(150)
     }
     names = ["accuracy/multiple choice", "reward/iou@0.5", "part/../../x", "\u00e9t\u00e9", "a//b", *LONG]
-    for steps in (range(2), range(2, 3)):
+    for steps in (range(2), range(1, 3)):  # the second step is made again
         (tmp_path / "run").mkdir(exist_ok=True)
         with tracked(["mlflow"], folder=tmp_path / "run", project="p", config=config) as found:
             for step in steps:

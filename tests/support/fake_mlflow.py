@@ -50,7 +50,13 @@ class FakeMLflow:
 
     def search_runs(self, experiments: Sequence[str], query: str) -> list[Any]:
         found = [key for key, run in self.runs.items() if any(f"= '{value}'" in query for value in run.tags.values())]
-        return [SimpleNamespace(info=SimpleNamespace(run_id=key)) for key in found]
+        return [
+            SimpleNamespace(info=SimpleNamespace(run_id=key), data=SimpleNamespace(metrics=self.runs[key].metrics))
+            for key in found
+        ]
+
+    def get_metric_history(self, key: str, name: str) -> list[Any]:
+        return [SimpleNamespace(step=step) for step in self.runs[key].metrics[name]]
 
     def create_run(self, experiment: str, run_name: str, tags: Mapping[str, str]) -> Any:
         key = str(len(self.runs))

@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
+from easyvideor1.config import ParallelConfig
 from easyvideor1.errors import DataError, RunError
 from easyvideor1.training.ranks import Ranks, joined
+from easyvideor1.training.sequence import join
 
 
 def told(ranks: Ranks, of: str, error: Exception | None) -> str:
@@ -49,18 +51,21 @@ def part_ways() -> str:
         return "no error"
 
 
-def wait_in_vain() -> str:
-    """Rank 1 does not come to the second call."""
+def wait_in_vain() -> list[str]:
+    """Rank 1 comes neither to an exchange of packs that are computed together, nor to the second call."""
     with joined(timeout_s=2) as ranks:
+        pair = join(ranks, ParallelConfig(sequence=2, timeout_s=1))
         ranks.gather(0, of="rollouts")
-        try:
-            if ranks.is_first:
-                ranks.gather(0, of="packs")
-            else:
-                time.sleep(4)
-        except RunError as error:
-            return str(error)
-        return "no error"
+        if not ranks.is_first:
+            time.sleep(5)
+            return []
+        errors = []
+        for call in (lambda: pair.everything(torch.ones(1), count=2), lambda: ranks.gather(0, of="packs")):
+            try:
+                call()
+            except RunError as error:
+                errors.append(str(error))
+        return errors
 
 
 def lose_the_other() -> str:

@@ -12,13 +12,17 @@ from pathlib import Path
 import pytest
 import torch
 from support.made_trainer import made_config, made_trainer
+from support.tiny_models import tiny_model
 from torch.autograd import gradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from easyvideor1.report.read import comparable, read_metrics
+from easyvideor1.training import shared_prefix
+from easyvideor1.training.forward import PackForward
 from easyvideor1.training.full_kl import Words, full_kl
 from easyvideor1.training.head import CHUNK_BYTES
+from easyvideor1.training.pack import blank_pack
 
 N, D, V = 7, 5, 30
 ONE_ROW, THREE_ROWS = 4 * V, 3 * 4 * V
@@ -112,6 +116,27 @@ def test_no_tensor_holds_the_logits_of_all_tokens(n: int) -> None:
     with Largest() as largest:
         full_kl(policy, reference, temperature=1.0, chunk_bytes=12_800).sum().backward()
     assert largest.num_bytes <= 12_800
+
+
+class LogSumExps(TorchDispatchMode):
+    """Counts them: the output layer takes one of its logits."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[override]
+        self.count += "logsumexp" in str(function)
+        return function(*args, **(kwargs or {}))
+
+
+def test_the_states_of_the_reference_are_those_of_its_log_probs_and_need_no_logits() -> None:
+    model = tiny_model("qwen3_vl")
+    shared_prefix.enable(model)
+    forward, pack = PackForward(model), blank_pack("shared", num_tokens=6)
+    with torch.no_grad(), LogSumExps() as of_logprobs:
+        expected = forward(pack, {}, temperature=1.0).words.hidden
+    with LogSumExps() as of_states, forward.words(pack, {}) as words:
+        assert torch.equal(words.hidden, expected)
+    assert of_states.count == of_logprobs.count - 1
 
 
 @pytest.mark.parametrize("place", ["loss", "reward"])

@@ -10,7 +10,7 @@ import torch
 from support.made_trainer import final_weights, made_config, made_trainer
 from support.tiny_models import tiny_model
 
-from easyvideor1.config import MomentKind, OptimizerConfig
+from easyvideor1.config_train import MomentKind, OptimizerConfig
 from easyvideor1.errors import UsageError
 from easyvideor1.extras import need_extras
 from easyvideor1.model.parts import local_part

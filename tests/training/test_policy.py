@@ -8,7 +8,8 @@ import torch
 from support.made_trainer import final_weights, low_tokens, made_config, made_trainer, offline
 from support.tiny_models import tiny_model
 
-from easyvideor1.config import ModelConfig, OptimizerConfig
+from easyvideor1.config import ModelConfig
+from easyvideor1.config_train import OptimizerConfig
 from easyvideor1.errors import RunError
 from easyvideor1.model.load import load_model
 from easyvideor1.report.read import comparable, read_metrics

@@ -2,7 +2,7 @@
 
 import pytest
 
-from easyvideor1.config import StopConfig
+from easyvideor1.config_train import StopConfig
 from easyvideor1.errors import RunError
 from easyvideor1.training.stopping import Trend, watch_trend
 

@@ -1,6 +1,7 @@
 """What is made ahead of a step: when, how much, and that nothing but time depends on it."""
 
 import threading
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from easyvideor1.training.collect import Candidate
 from easyvideor1.training.costs import Share
 from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.supply import MIB, Supply, Usable
+from easyvideor1.types import Example
 
 
 class Noted(MadePreparer):
@@ -156,3 +158,24 @@ def test_an_update_reads_apart_from_the_clock_of_a_supply_that_samples_ahead(tmp
     candidate: Any = Candidate(usable=usable, group=None, greedy_score=None)  # type: ignore[arg-type]
     assert candidate.example is candidate.example
     assert preparer.read == [prompt.sample.id]
+
+
+def test_an_update_that_waits_for_pixels_counts_as_decoding(tmp_path: Path) -> None:
+    """Of a prompt that another rank sampled for: three seconds of reading in an update of five."""
+    now_s = 0.0
+
+    def read(begun: Any) -> Example:
+        nonlocal now_s
+        now_s += 3.0
+        return Example(prompt=preparer.prompt(preparer.samples[0]), clips=(), features={})
+
+    preparer = Noted()
+    trainer = made_trainer(made_config(tmp_path))
+    trainer._watch = watch = Stopwatch(now=lambda: now_s)
+    usable = Usable(preparer.prompt(preparer.samples[0]), rank=1, read=read, begin=lambda: Future())
+    with watch.part("update"):
+        now_s += 1.0
+        trainer._media(Candidate(usable=usable, group=None, greedy_score=None))  # type: ignore[arg-type]
+        now_s += 1.0
+    values = watch.values()
+    assert (values["time/decode_s"], values["time/update_s"]) == (3.0, 2.0)

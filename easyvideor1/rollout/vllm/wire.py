@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from safetensors.numpy import load, save
 
-from easyvideor1.data.encode import media_inputs
+from easyvideor1.data.vision_inputs import media_inputs
 from easyvideor1.rollout.engine import Request, Sampling
 from easyvideor1.types import (
     Clip,

@@ -144,7 +144,7 @@ def test_a_prompt_that_a_server_reads_differently_stops_the_run(start: Start, tm
 
 
 def test_a_request_travels_whole_and_its_patches_are_made_as_the_actor_makes_them():
-    from easyvideor1.data.encode import media_inputs
+    from easyvideor1.data.vision_inputs import media_inputs
 
     frames = np.random.default_rng(0).integers(0, 255, (4, 3, 8, 16), dtype=np.uint8)
     plan = MediaPlan(
