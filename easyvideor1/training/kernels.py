@@ -254,7 +254,7 @@ class _Calls:
                 shape, stride = (self._num_kv, n, call.length, *size), (per_kv * head, per_head, token, *item)
             else:
                 first += call.kv_head * per_kv * head
-                shape, stride = (call.count, n, call.length, *size), (call.length * token, per_head, token, *item)
+                shape, stride = (call.num_blocks, n, call.length, *size), (call.length * token, per_head, token, *item)
             yield tensor.as_strided(shape, stride, first)
 
 
@@ -269,8 +269,8 @@ class _Call(NamedTuple):
     """Place of the block in the run, of a call that gets one."""
     kv_head: int | None
     """Key-value head of a call that gets all blocks; None: it gets one block with all heads."""
-    count: int
-    """Blocks of the run."""
+    num_blocks: int
+    """Of the run."""
 
 
 def _flash_forward(block: Heads, is_causal: bool, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
