@@ -13,7 +13,10 @@ SIZE_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 def add_arguments(gc: argparse.ArgumentParser) -> None:
     gc.add_argument(
-        "--max-bytes", type=size_bytes, metavar="N", help="keep at most this much, e.g. 500G (oldest use goes first)"
+        "--max-bytes",
+        type=size_bytes,
+        metavar="N",
+        help="keep at most this much, e.g. 500G, by last use",
     )
     gc.add_argument(
         "--unused-days", "--older-than", type=float, metavar="D", help="remove entries not used for this many days"
@@ -22,9 +25,7 @@ def add_arguments(gc: argparse.ArgumentParser) -> None:
     gc.add_argument(
         "--delete", action="append", default=[], metavar="WORDS", help="remove a setting, e.g. 'fps=2 max_frames=128'"
     )
-    gc.add_argument(
-        "--keep", action="append", default=[], metavar="WORDS", help="keep a setting, and remove the others"
-    )
+    gc.add_argument("--keep", action="append", default=[], metavar="WORDS", help="keep a setting and remove all others")
     gc.add_argument("--yes", action="store_true", help="remove what --delete and --keep choose, not only list it")
 
 
@@ -34,7 +35,7 @@ def collect(args: argparse.Namespace, folder: Path) -> dict[str, object]:
         return upkeep.collect_garbage(folder, max_bytes=args.max_bytes, unused_days=args.unused_days)
     if args.max_bytes is not None:
         raise UsageError(
-            "--max-bytes goes by last use over all settings; run it without --settings, --delete and --keep"
+            "--max-bytes removes by last use over all settings; run it without --settings, --delete and --keep"
         )
     is_dry = args.settings or not args.yes
     found = settings_upkeep.remove_by_setting(

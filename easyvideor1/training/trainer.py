@@ -25,7 +25,7 @@ from easyvideor1.records.progress import Progress
 from easyvideor1.records.responses import ValidationLog
 from easyvideor1.records.rollouts import RolloutLog
 from easyvideor1.records.stopwatch import Stopwatch
-from easyvideor1.records.tally import Tally, response_tally, unjudged_frac
+from easyvideor1.records.tally import response_tally, unscored_greedy_frac
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.offline import OfflineTrajectories
 from easyvideor1.training import shelf
@@ -122,7 +122,7 @@ class Trainer:
             self._validation = ValidationLog(self._folder.validation)
             self._rollouts = RolloutLog(self._folder.rollouts, read=read)
         self._watch = Stopwatch()
-        overlaps = config.train.async_level > 0
+        overlaps = config.train.overlaps
         sampling_watch = Stopwatch() if overlaps else self._watch
         sampling_ranks = self._ranks.twin() if overlaps else self._ranks
         self._collector = Collector(
@@ -224,7 +224,17 @@ class Trainer:
                 if self._algorithm.kl_target is not None:
                     self._policy.weigh_kl(carried.coef_of(self._algorithm))
                     tally.add("update/kl_coef", total=carried.coef_of(self._algorithm))
-                groups = self._with_credit(collected, tally)
+                groups = credited(
+                    collected,
+                    self._algorithm,
+                    policy=self._policy,
+                    media=lambda index: self._media(collected.candidates[index]),
+                    carried=carried,
+                    part_weights=config.reward.weights,
+                    tokens_per_pack=config.train.tokens_per_pack,
+                    form=self._pack_form,
+                    tally=tally,
+                )
                 work = self._minibatches(groups, collected.candidates)
                 tally.merge(self._policy.update(work, step=step - 1, passes=config.train.passes))
                 tally.add("update/groups", total=len(groups))
@@ -266,19 +276,6 @@ class Trainer:
         with self._watch.part("wait"):
             pipeline.begin(step + 1, made.collected.cursor, version=self._synced)
         return made
-
-    def _with_credit(self, collected: Collected, tally: Tally) -> list[Group]:
-        return credited(
-            collected,
-            self._algorithm,
-            policy=self._policy,
-            media=lambda index: self._media(collected.candidates[index]),
-            carried=self._state.carried,
-            part_weights=self._config.reward.weights,
-            tokens_per_pack=self._config.train.tokens_per_pack,
-            form=self._pack_form,
-            tally=tally,
-        )
 
     def _minibatches(self, groups: Sequence[Group], candidates: Sequence[Candidate]) -> list[Minibatch]:
         train = self._config.train
@@ -373,7 +370,7 @@ class Trainer:
         is_best = accuracy >= max(self._state.best_accuracy_frac, self._state.best_bound_frac)
         self._state = replace(self._state, validated_step=step)
         if is_best:
-            bound = accuracy + unjudged_frac(answers)
+            bound = accuracy + unscored_greedy_frac(answers)
             self._state = replace(self._state, best_accuracy_frac=accuracy, best_bound_frac=bound)
         return is_best
 
