@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from easyvideor1.config_checks import check_positive, check_range, check_text
+from easyvideor1.config_checks import check_range, check_text, check_time
 from easyvideor1.config_data import CacheConfig, DataConfig
+from easyvideor1.config_paths import PathText
 from easyvideor1.config_reward import RewardConfig, found_places
 from easyvideor1.config_rollout import RolloutConfig, ValidationConfig
 from easyvideor1.config_train import OptimizerConfig, TrainConfig
@@ -39,11 +40,11 @@ class LoraConfig:
 class ModelConfig:
     """The model that is trained or asked."""
 
-    path: str
+    path: PathText
     """Folder with the model, its tokenizer and chat template, in Transformers' format."""
-    tokenizer: str | None = None
+    tokenizer: PathText | None = None
     """Folder of a tokenizer with its chat template, in place of the model's own; its ids have to fit the model."""
-    chat_template: str | None = None
+    chat_template: PathText | None = None
     """File of a Jinja chat template that takes the place of the tokenizer's own; None: its own."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Number type of the model in sampling, forward and backward; the optimizer keeps float32 weights either way."""
@@ -86,7 +87,7 @@ class OfflineConfig:
     accuracy_threshold: float | None = None
     """None: of the n rollouts of a group, n - 1 are sampled and the last is an offline trajectory. A number: n are
     sampled, and the last is replaced only where their mean accuracy is below it."""
-    source: str | None = None
+    source: PathText | None = None
     """JSONL file of offline trajectories, or a data file with them such as the collected.jsonl of `data filter` (see
     rollout.offline); None: those that the samples carry."""
 
@@ -122,7 +123,7 @@ class ParallelConfig:
     longer on one rank than on another."""
 
     def __post_init__(self) -> None:
-        check_positive("parallel", self, "timeout_s")
+        check_time("parallel", self, "timeout_s")
         check_range("parallel", self, low=1, names=("sequence",))
 
 
@@ -130,7 +131,7 @@ class ParallelConfig:
 class RunConfig:
     """Everything that decides a run; written, resolved, beside its metrics."""
 
-    out: str
+    out: PathText
     """Folder of the run: metrics, checkpoints, rollouts, report."""
     seed: int = 0
     """Seed of the order of samples and of all sampling."""
@@ -215,7 +216,7 @@ class RunConfig:
 class Settings:
     """The sections of a recipe that commands beside training use; what is required there may be left out here."""
 
-    out: str | None = None
+    out: PathText | None = None
     seed: int = 0
     model: ModelConfig | None = None
     data: DataConfig = field(default_factory=DataConfig)

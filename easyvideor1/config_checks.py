@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from easyvideor1.errors import UsageError
 from easyvideor1.types import FrameSpec
 
+LONGEST_S = 2_000_000.0
+"""23 days: poll(2) counts milliseconds in 31 bits."""
+
 
 def check_range(section: str, config: object, *, low: float, high: float = math.inf, names: Sequence[str]) -> None:
     """Raise UsageError for a number outside low <= value <= high (None and infinity pass where `high` is infinite)."""
@@ -26,11 +29,20 @@ def check_positive(section: str, config: object, *names: str) -> None:
             raise UsageError(f"{_key(section, name)} must be above 0, got {value}")
 
 
+def check_time(section: str, config: object, *names: str) -> None:
+    """Raise UsageError for a time in seconds that is not above 0, or that the system cannot wait for."""
+    check_positive(section, config, *names)
+    check_range(section, config, low=0, high=LONGEST_S, names=names)
+
+
 def check_text(section: str, config: object, *names: str) -> None:
-    """Raise UsageError for an empty text."""
+    """Raise UsageError for an empty text, or one with control characters, such as "C:\\runs" has in YAML."""
     for name in names:
-        if not getattr(config, name).strip():
+        value = getattr(config, name)
+        if not value.strip():
             raise UsageError(f"{_key(section, name)} is empty; give a value")
+        if not value.isprintable():
+            raise UsageError(f"{_key(section, name)} holds a control character: {value!r}; write it in single quotes")
 
 
 def _key(section: str, name: str) -> str:

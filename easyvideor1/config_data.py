@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from easyvideor1.config_checks import check_frames, check_pixels, check_positive, check_range, check_text
+from easyvideor1.config_checks import check_frames, check_pixels, check_positive, check_range, check_text, check_time
+from easyvideor1.config_paths import PathText
 from easyvideor1.config_tree import build, to_tree
 from easyvideor1.errors import UsageError
 from easyvideor1.types import FrameSpec, Modality
@@ -17,9 +18,9 @@ from easyvideor1.types import FrameSpec, Modality
 class SourceConfig:
     """One data file."""
 
-    path: str
+    path: PathText
     """File of rows (docs/data.md): JSON objects, one per line or in one list, plain or gzipped."""
-    media_root: str | None = None
+    media_root: PathText | None = None
     """Folder that relative media paths start from; None: the folder of the data file."""
     name: str | None = None
     """Name in metrics; None: the file's name without its ending."""
@@ -51,7 +52,7 @@ CacheMode = Literal["prefer_preprocessed", "preprocessed_only", "realtime_only"]
 class CacheConfig:
     """The frame cache."""
 
-    dir: str
+    dir: PathText
     """Folder of the frame cache; may be shared by runs and machines."""
     mode: CacheMode = "prefer_preprocessed"
     """prefer_preprocessed decodes what is missing and stores it; preprocessed_only takes a missing clip for a bad
@@ -65,7 +66,8 @@ class CacheConfig:
 
     def __post_init__(self) -> None:
         check_text("cache", self, "dir")
-        check_positive("cache", self, "max_bytes", "deadline_s")
+        check_positive("cache", self, "max_bytes")
+        check_time("cache", self, "deadline_s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +102,7 @@ class DataConfig:
     """Let validation ask questions or look at media that training has too; False: that is an error."""
     thinking: bool = True
     """Ask for `<think>..</think>` before `<answer>..</answer>`."""
-    templates: str | None = None
+    templates: PathText | None = None
     """Prompt templates: a file for all types, or a folder whose files TYPE.jinja (spaces as "_") come before the
     package's own."""
     problem_type_ratios: Mapping[str, float] | None = None

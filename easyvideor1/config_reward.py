@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from easyvideor1.config_checks import check_positive, check_range, check_text
+from easyvideor1.config_checks import check_range, check_text, check_time
+from easyvideor1.config_paths import PathText
 from easyvideor1.errors import UsageError
 
 
@@ -21,9 +22,9 @@ class JudgeConfig:
     """Name of the model there."""
     problem_types: tuple[str, ...]
     """Types whose accuracy the judge gives instead of the built-in reward; "preference" is compared in pairs."""
-    cache_dir: str
+    cache_dir: PathText
     """Folder of the judge's replies, kept by content."""
-    api_key_file: str | None = None
+    api_key_file: PathText | None = None
     """File that holds the key; None: the endpoint wants none."""
     concurrency: int = 16
     """Requests under way at once."""
@@ -38,7 +39,7 @@ class JudgeConfig:
         check_text("reward.judge", self, "base_url", "model", "cache_dir")
         check_range("reward.judge", self, low=1, names=("concurrency", "max_tokens"))
         check_range("reward.judge", self, low=0, names=("retries",))
-        check_positive("reward.judge", self, "timeout_s")
+        check_time("reward.judge", self, "timeout_s")
         if not self.problem_types:
             raise UsageError("reward.judge.problem_types names no type, so the judge is never asked; name one")
 
@@ -53,11 +54,11 @@ class RewardConfig:
     """A step with a larger share of unscored rollouts stops the run."""
     overlong_buffer_tokens: int = 0
     """The last tokens before rollout.max_response_tokens over which the part "overlong" falls from 0 to -1; 0: none."""
-    rewards: Mapping[str, str] = field(default_factory=dict)
+    rewards: Mapping[str, PathText] = field(default_factory=dict)
     """Problem type -> "file.py:function": a reward of your own for that type, or for all types without one under the
     name "*"; the path is relative to the recipe. Functions of `reward_input` dictionaries (EasyR1) are run as they
     are."""
-    parts: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, PathText] = field(default_factory=dict)
     """Name -> "file.py:function": a part of your own in every score; `weights` says what it is worth. The path is
     relative to the recipe."""
     arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -83,7 +84,7 @@ class RewardConfig:
         check_range("reward", self, low=0, names=("overlong_buffer_tokens",))
         check_range("reward", self, low=1, names=("workers",))
         check_range("reward", self, low=256, names=("memory_mb",))
-        check_positive("reward", self, "deadline_s")
+        check_time("reward", self, "deadline_s")
         if self.run_python and self.sandbox:
             raise UsageError("reward.run_python and reward.sandbox both run Python answers; give one of the two")
         if not self.weights:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from easyvideor1.config_checks import check_positive, check_range
+from easyvideor1.config_checks import check_positive, check_range, check_time
 from easyvideor1.config_data import CacheMode
+from easyvideor1.config_paths import PathText
 from easyvideor1.errors import UsageError
 
 
@@ -27,7 +28,7 @@ class VLLMConfig:
     """vllm_server: addresses of servers that run already, e.g. [http://node1:8200]."""
     start_servers: int = 0
     """vllm_server: servers that the run starts on this machine, one GPU each, and ends with itself."""
-    weights_dir: str | None = None
+    weights_dir: PathText | None = None
     """vllm_server: folder that the run and all servers see under this path, for the weights of each step; None: in the
     folder of the run."""
     retries: int = 2
@@ -41,7 +42,8 @@ class VLLMConfig:
 
     def __post_init__(self) -> None:
         check_range("rollout.vllm", self, low=0, names=("start_servers", "retries", "check_every"))
-        check_positive("rollout.vllm", self, "deadline_s", "max_logprob_gap")
+        check_positive("rollout.vllm", self, "max_logprob_gap")
+        check_time("rollout.vllm", self, "deadline_s")
         if self.servers and self.start_servers:
             raise UsageError(
                 f"rollout.vllm.servers names {len(self.servers)} and rollout.vllm.start_servers={self.start_servers} "

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from easyvideor1.config_checks import check_positive, check_range
+from easyvideor1.config_checks import LONGEST_S, check_positive, check_range
 from easyvideor1.errors import UsageError
 
 MomentKind = Literal["float32", "bfloat16", "8bit"]
@@ -50,8 +50,9 @@ class OptimizerConfig:
                 f"optimizer.min_learning_rate_frac={self.min_learning_rate_frac:g} has no effect on a constant rate; "
                 "set optimizer.schedule to linear or cosine, or remove it"
             )
-        if self.learning_rate == math.inf:
-            raise UsageError("optimizer.learning_rate must be finite, got inf")
+        for name in ("learning_rate", "weight_decay"):
+            if getattr(self, name) == math.inf:
+                raise UsageError(f"optimizer.{name} must be finite, got inf")
         if not all(0 <= beta < 1 for beta in self.betas):
             raise UsageError(f"optimizer.betas must be at least 0 and below 1, got {list(self.betas)}")
 
@@ -123,7 +124,7 @@ class TrainConfig:
     """When to end a run that does not learn any more."""
 
     def __post_init__(self) -> None:
-        check_range("train", self, low=0, names=("stall_limit_s",))
+        check_range("train", self, low=0, high=LONGEST_S, names=("stall_limit_s",))
         check_range("train", self, low=0, names=("steps", "validate_every", "validation_samples", "checkpoint_every"))
         check_range(
             "train",

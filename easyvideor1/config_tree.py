@@ -8,27 +8,13 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union
+from typing import Annotated, Any, Literal, TypeVar, Union
 
-import yaml
-
+from easyvideor1.config_paths import expanded
+from easyvideor1.config_yaml import read_yaml
 from easyvideor1.errors import UsageError
 
 Config = TypeVar("Config")
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML without pickles and without keys that silently replace an earlier one of the same mapping."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
-        lines: dict[str, int] = {}
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in lines:
-                text = f"key '{key.value}' stands twice, first on line {lines[key.value]}"
-                raise yaml.MarkedYAMLError(problem=text, problem_mark=key.start_mark)
-            if isinstance(key, yaml.ScalarNode):
-                lines[key.value] = key.start_mark.line + 1
-        return super().construct_mapping(node, deep)
 
 
 def read_tree(path: Path) -> dict[str, Any]:
@@ -37,12 +23,13 @@ def read_tree(path: Path) -> dict[str, Any]:
     Raises:
         UsageError: an unreadable file, broken YAML, a key that stands twice, or something else than a mapping.
     """
+    where = f"{path}: not valid YAML"
     try:
-        tree = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        tree = read_yaml(path.read_text(encoding="utf-8"), where=where)
     except OSError as error:
         raise UsageError(f"{path}: cannot read the recipe: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: not valid YAML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{where}: {error}; save the file as UTF-8") from None
     if not isinstance(tree, dict):
         raise UsageError(
             f"{path}: the file holds {_kind(tree)}; a recipe has sections with keys, such as 'train: {{steps: 100}}'"
@@ -74,10 +61,9 @@ def apply_overrides(tree: dict[str, Any], overrides: Sequence[str]) -> dict[str,
             if not isinstance(child, dict):
                 raise UsageError(f"override '{word}': '{section}' is a value, not a section")
             node = child
-        try:
-            node[last] = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise UsageError(f"override '{word}': not a YAML value: {error}") from None
+        node[last] = read_yaml(text, where=f"override '{word}': not a YAML value")
+        if isinstance(node[last], str) and "#" in text and "#" not in node[last]:
+            raise UsageError(f"override '{word}': YAML ignores what follows ' #'; put the value in quotes")
     return tree
 
 
@@ -99,8 +85,12 @@ def build(kind: type[Config], tree: Any, *, where: str, path: str = "") -> Confi
         UsageError: names the file, the key, what is allowed and the nearest known key.
     """
     if not isinstance(tree, Mapping):
-        raise UsageError(f"{where}: '{path}' is a section with keys, but {_kind(tree)} was given: {tree!r:.80}")
-    hints = typing.get_type_hints(kind)
+        first = dataclasses.fields(kind)[0].name  # type: ignore[arg-type]
+        remedy = f"write {{key: value}}, such as {{{first}: ..}}" if tree is not None else "remove it for the defaults"
+        raise UsageError(
+            f"{where}: '{path}' is a section with keys, but {_kind(tree)} was given: {tree!r:.80}; {remedy}"
+        )
+    hints = typing.get_type_hints(kind, include_extras=True)
     known = {item.name: item for item in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for key in tree:
         if key not in known:
@@ -128,7 +118,12 @@ def _value(hint: Any, value: Any, *, where: str, path: str) -> Any:
     if origin in (Union, types.UnionType):
         if value is None and type(None) in args:
             return None
+        if value == "None" and type(None) in args:
+            raise UsageError(f"{where}: '{path}' is the text 'None'; the YAML for no value is null")
         return _value(next(arg for arg in args if arg is not type(None)), value, where=where, path=path)
+    if origin is Annotated:
+        text = _value(args[0], value, where=where, path=path)
+        return expanded(text, where=f"{where}: '{path}'")
     if origin is Literal:
         if value in args:
             return value
@@ -147,7 +142,7 @@ def _value(hint: Any, value: Any, *, where: str, path: str) -> Any:
 
 def _tuple(args: tuple, value: Any, *, where: str, path: str) -> tuple:
     if not isinstance(value, (list, tuple)):
-        raise UsageError(f"{where}: '{path}' must be a list, got {value!r}")
+        raise UsageError(f"{where}: '{path}' must be a list, got {value!r}; write it in brackets, [.., ..]")
     if len(args) == 2 and args[1] is Ellipsis:
         args = (args[0],) * len(value)
     if len(args) != len(value):
@@ -161,17 +156,27 @@ def _tuple(args: tuple, value: Any, *, where: str, path: str) -> tuple:
 def _scalar(hint: Any, value: Any, *, where: str, path: str) -> Any:
     if hint is Any:
         return value
-    if hint is float and isinstance(value, str):
-        # YAML 1.1 reads 1e-6 as text, because it has no dot.
-        try:
+    try:
+        if hint is float and isinstance(value, (int, str)) and not isinstance(value, bool):
             return float(value)
-        except ValueError:
-            pass
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+    except (ValueError, OverflowError):
+        pass
     if isinstance(value, hint) and not (hint in (int, float) and isinstance(value, bool)):
         return value
-    raise UsageError(f"{where}: '{path}' must be {hint.__name__}, got {value!r}")
+    raise UsageError(f"{where}: '{path}' must be {hint.__name__}, got {value!r:.80}{_spelling(hint, value)}")
+
+
+def _spelling(hint: Any, value: Any) -> str:
+    """How a value is written that was probably meant; "" where none is known."""
+    if hint is str and isinstance(value, (bool, int, float)):
+        return f"; a text that looks like another kind of value stands in quotes, in a command as '\"{value}\"'"
+    if hint is int and isinstance(value, float) and value.is_integer():
+        return f"; write {value:.0f}"
+    if hint is int and isinstance(value, str) and value.isdecimal():
+        return f"; write {int(value)}, without zeros in front or quotes"
+    if hint is bool and str(value).lower() in ("true", "false", "1", "0"):
+        return f"; write {'true' if str(value).lower() in ('true', '1') else 'false'}, without quotes"
+    return ""
 
 
 def _join(path: str, key: object) -> str:

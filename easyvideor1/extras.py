@@ -37,6 +37,11 @@ def need(*packages: str, for_what: str) -> None:
     Raises:
         UsageError: one is missing.
     """
+    if "transformers" in packages and need.__doc__ is None:
+        raise UsageError(
+            f"{for_what}: Transformers reads its own docstrings, which python -OO (PYTHONOPTIMIZE=2) takes away; run "
+            "without it"
+        )
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
         extras = ",".join(dict.fromkeys(EXTRAS[package] for package in missing))

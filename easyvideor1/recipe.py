@@ -24,7 +24,8 @@ def load_config(recipe: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read the configuration of a run.
 
     Args:
-        recipe: a YAML file, or the name of a recipe that ships with the package ("qwen3_vl_8b_video").
+        recipe: a YAML file, "-" for standard input, or the name of a recipe that ships with the package
+            ("qwen3_vl_8b_video").
         overrides: "a.b=value" words that replace the recipe's values; the value is read as YAML.
 
     Raises:
@@ -86,10 +87,13 @@ def data_files(source: SourceConfig) -> list[SourceConfig]:
 
 def recipe_path(recipe: str | Path) -> Path:
     """The file of a recipe: as it is given, or one that ships with the package by its name."""
-    path = Path(recipe)
+    path = Path("/dev/stdin" if str(recipe) == "-" else recipe).expanduser()
     shipped = {file.stem: file for file in sorted(RECIPES.glob("*.yaml"))}
-    if path.is_file():
+    if path.exists() and not path.is_dir():  # a file, or the pipe of a shell's <(..)
         return path
+    if str(recipe) not in shipped and path.is_dir():
+        inner = next((name for name in ("config.yaml", "recipe.yaml") if (path / name).is_file()), "recipe.yaml")
+        raise UsageError(f"{path}: no such recipe; it is a folder: name a YAML file, such as {path / inner}")
     if str(recipe) not in shipped:
         raise UsageError(f"{path}: no such recipe; name a YAML file, or a shipped one: {', '.join(shipped)}")
     return shipped[str(recipe)]

@@ -1,9 +1,12 @@
+import os
+
 import pytest
 import yaml
 
 from easyvideor1.config import RunConfig
 from easyvideor1.config_data import CacheConfig
 from easyvideor1.config_tree import apply_overrides, build, to_tree
+from easyvideor1.config_yaml import dump_yaml, read_yaml
 from easyvideor1.errors import UsageError
 from easyvideor1.recipe import load_config, load_settings
 
@@ -93,6 +96,28 @@ def test_a_recipe_round_trips_through_its_tree():
         ("train.tokens_per_row=9", "unknown key 'train.tokens_per_row'; did you mean 'tokens_per_pack'"),
         ("optimizer.warmup_steps=-1", "optimizer.warmup_steps must be at least 0"),
         ("optimizer.schedule=step", "'optimizer.schedule' must be one of constant, linear, cosine"),
+        ("train.steps=010", "'train.steps' must be int, got '010'; write 10, without zeros in front or quotes"),
+        ("train.steps=1:30", "'train.steps' must be int, got '1:30'"),
+        ("train.steps=1e3", "'train.steps' must be int, got 1000.0; write 1000"),
+        (f"train.steps={'9' * 5000}", "not a YAML value: Exceeds the limit"),
+        (f"optimizer.weight_decay={'9' * 400}", "'optimizer.weight_decay' must be float"),
+        ("optimizer.weight_decay=.inf", "optimizer.weight_decay must be finite"),
+        ("cache.deadline_s=.inf", "cache.deadline_s must be between 0 and 2e+06, got inf"),
+        ("parallel.timeout_s=1e9", "parallel.timeout_s must be between 0 and 2e+06"),
+        ("train.stall_limit_s=.inf", "train.stall_limit_s must be between 0 and 2e+06"),
+        ("model.tokenizer=None", "'model.tokenizer' is the text 'None'; the YAML for no value is null"),
+        ("out=2024", "'out' must be str, got 2024; a text that looks like another kind of value stands in quotes"),
+        ("model.freeze_vision_tower='true'", "must be bool, got 'true'; write true, without quotes"),
+        ("data.train=a.jsonl", "write it in brackets"),
+        ("data.train=[a.jsonl]", "such as {path: ..}"),
+        ("rollout=", "'rollout' is a section with keys, but nothing was given: None; remove it for the defaults"),
+        ("out=runs/a #1", "YAML ignores what follows ' #'; put the value in quotes"),
+        ("out=@a", "if it is a text, put it in quotes"),
+        ("train={steps: 1, steps: 2}", "key 'steps' stands twice"),
+        ('out="C:\\runs"', "'out' holds the control character '\\r'"),
+        ('project="C:\\runs"', "project holds a control character"),
+        ("out=~nobody-of-that-name/a", "no home folder is known for '~nobody-of-that-name'"),
+        ("out=$EASYVIDEOR1_NOT_SET/a", "names the environment variable 'EASYVIDEOR1_NOT_SET', which is not set"),
     ],
 )  # fmt: skip
 def test_a_wrong_key_or_value_names_the_file_the_key_and_the_remedy(tmp_path, override, message):
@@ -114,11 +139,14 @@ def test_a_wrong_key_or_value_names_the_file_the_key_and_the_remedy(tmp_path, ov
         ("seed: 1\nout: a\nseed: 2\n", "key 'seed' stands twice, first on line 1"),
         ("train:\n  steps: 1\n  steps: 2\n", "key 'steps' stands twice, first on line 2"),
         ("!!python/object/apply:os.system [ls]", "not valid YAML"),
+        ("train:\n\tsteps: 1\n", "indent with spaces, not with tabs"),
+        ("algorithm: &a {options: {x: *a}}\n", "not valid YAML: found unconstructable recursive node"),
+        ("out: a\n".encode("utf-16").decode("latin-1"), "save the file as UTF-8"),
     ],
 )
 def test_a_file_that_is_no_recipe_says_what_it_is(tmp_path, text, message):
     path = tmp_path / "x.yaml"
-    path.write_text(text)
+    path.write_bytes(text.encode("latin-1"))
     with pytest.raises(UsageError) as raised:
         load_config(path)
     assert str(raised.value).startswith(f"{path}: ")
@@ -150,3 +178,37 @@ def test_numbers_written_without_a_dot_are_floats(tmp_path):
     config = load_config(path, ["optimizer.learning_rate=1e-6", "rollout.temperature=1"])
     assert config.optimizer.learning_rate == 1e-6
     assert isinstance(config.rollout.temperature, float)
+
+
+def test_home_and_variables_in_paths_are_filled_in_where_no_shell_does_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("SCRATCH", "/scratch/me")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "$5").touch()  # what is there under its name is meant
+    path = tmp_path / "x.yaml"
+    path.write_text(yaml.safe_dump(TREE))
+    words = ["out=~/runs/a", "cache.dir=$SCRATCH/c", "model.path=${SCRATCH}/m", "data.train=[{path: $5}]"]
+    config = load_config(path, [*words, "reward.rewards={numerical: '~/own.py:score'}", "project=$SCRATCH"])
+    assert (config.out, config.cache.dir, config.model.path) == ("/home/me/runs/a", "/scratch/me/c", "/scratch/me/m")
+    assert (config.data.train[0].path, config.project) == ("$5", "$SCRATCH")
+    assert config.reward.rewards == {"numerical": "/home/me/own.py:score"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["1e5", "010", "1:30", "2024-01-02", "on", "null", "=", "~", "0x1f", "a #b", "", 1e-6, 1e300, True, None, 10],
+)
+def test_values_are_read_as_they_were_written(value):
+    text = dump_yaml({"k": value})
+    assert read_yaml(text, where="x") == yaml.safe_load(text) == {"k": value}
+
+
+def test_a_recipe_may_come_by_a_pipe_and_not_by_a_folder(tmp_path):
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as pipe:
+        pipe.write(yaml.safe_dump(TREE))
+    assert load_config(f"/dev/fd/{read}").out == "run"
+    os.close(read)
+    (tmp_path / "config.yaml").touch()
+    with pytest.raises(UsageError, match=r"it is a folder: name a YAML file, such as .*config\.yaml"):
+        load_config(tmp_path)

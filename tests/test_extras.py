@@ -87,3 +87,10 @@ def test_the_message_names_what_is_missing_only(monkeypatch):
     need("numpy", for_what="counting")
     with pytest.raises(UsageError, match=r"x needs ray, which is not installed: pip install 'easyvideor1\[ray\]'"):
         need("torch", "ray", for_what="x")
+
+
+def test_without_docstrings_a_model_is_refused_by_name(monkeypatch):
+    monkeypatch.setattr(need, "__doc__", None)  # as python -OO leaves it
+    with pytest.raises(UsageError, match=r"train: Transformers reads its own docstrings, which python -OO"):
+        need("torch", "transformers", for_what="train")
+    need("torch", for_what="data check")

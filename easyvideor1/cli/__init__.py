@@ -14,6 +14,7 @@ from types import ModuleType
 from easyvideor1 import __version__
 from easyvideor1.cli.interrupts import INTERRUPTED, LINE, ends_at_once
 from easyvideor1.cli.logs import set_up_logging
+from easyvideor1.cli.places import require_working_folder
 from easyvideor1.errors import EasyVideoError, Ended, RunError, UsageError
 from easyvideor1.records.drafts import REMEDIES, reason
 
@@ -74,6 +75,7 @@ def _main(argv: Sequence[str] | None) -> int:
         set_up_logging(verbose=args.verbose)
         run = importlib.import_module(f"easyvideor1.cli.{args.command}").run
     try:
+        require_working_folder()
         return run(args)
     except EasyVideoError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -17,11 +17,10 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-import yaml
-
 from easyvideor1 import __version__
 from easyvideor1.config import RunConfig
 from easyvideor1.config_tree import to_tree
+from easyvideor1.config_yaml import dump_yaml
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.jobs.locks import Held, held
 from easyvideor1.records.drafts import reason
@@ -115,6 +114,11 @@ class RunFolder:
         if self.is_run():
             self.check_report_is_own()
             return
+        if self.path.is_symlink() and not self.path.exists():
+            raise UsageError(
+                f"{self.path} is a link to {os.readlink(self.path)}, which is not there; make that folder, or choose "
+                "another `out`"
+            )
         if not self.path.exists():
             return
         if not self.path.is_dir():
@@ -144,7 +148,7 @@ class RunFolder:
 
     def write_start(self, config: RunConfig) -> None:
         """Write the resolved configuration, and the command, commit and versions that use it."""
-        self.config.write_text(yaml.safe_dump(to_tree(config), sort_keys=False, allow_unicode=True), encoding="utf-8")
+        self.config.write_text(dump_yaml(to_tree(config)), encoding="utf-8")
         self._write_facts()
         self.reserve.write_bytes(bytes(RESERVE_BYTES))
         self.stopped.unlink(missing_ok=True)

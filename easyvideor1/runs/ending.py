@@ -50,7 +50,8 @@ def gentle_end() -> Iterator[Ending]:
     if threading.current_thread() is not threading.main_thread():
         yield ending
         return
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    before = {number: handler for number, handler in handlers.items() if handler is not None}  # None: not Python's
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:
             signal.signal(number, ending.take)

@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import torch
-import yaml
 
 from easyvideor1.config import RunConfig
 from easyvideor1.config_tree import to_tree
+from easyvideor1.config_yaml import dump_yaml
 from easyvideor1.errors import UsageError
 from easyvideor1.model.weights import checkpoint_tensors
 from easyvideor1.rollout.engine import Engine
@@ -117,5 +117,5 @@ def _started(config: RunConfig, model: Path, ranks: Ranks) -> AbstractContextMan
         )
     recipe = Path(config.out) / "servers" / "recipe.yaml"
     recipe.parent.mkdir(parents=True, exist_ok=True)
-    recipe.write_text(yaml.safe_dump(to_tree(config), sort_keys=False))
+    recipe.write_text(dump_yaml(to_tree(config)))
     return started_servers(config.rollout.vllm.start_servers, recipe=recipe, model=model, logs=recipe.parent)

@@ -16,6 +16,7 @@ import yaml
 from easyvideor1.algo.algorithms import named_algorithm
 from easyvideor1.config import RunConfig, TrackerName
 from easyvideor1.config_tree import build, read_tree
+from easyvideor1.config_yaml import dump_yaml
 from easyvideor1.runs.foreign_keys import KEYS, SAME, Equivalent
 
 SAME_ESTIMATORS = ("grpo", "ema_grpo", "rloo", "remax", "reinforce_plus_plus", "gdpo")
@@ -54,7 +55,7 @@ class Converted:
             lines += ["# Before the run:", *(f"#   {command}" for command in self.commands)]
         if self.left_out:
             lines += ["# Left out:", *(f"#   {key}: {value!r:.80}; {why}" for key, value, why in self.left_out)]
-        return "\n".join(lines) + "\n" + yaml.safe_dump(self.tree, sort_keys=False, allow_unicode=True)
+        return "\n".join(lines) + "\n" + dump_yaml(self.tree)
 
 
 def converted(path: Path) -> Converted:

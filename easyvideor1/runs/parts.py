@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -43,7 +43,11 @@ def opened(config: RunConfig) -> Iterator[Parts]:
     rewards = RewardPool.from_config(
         config.reward, thinking=config.data.thinking, max_response_tokens=config.rollout.max_response_tokens
     )
-    with rewards, DecodePool(config.data.workers, config.cache.deadline_s, files=known_files(config.cache)) as decoder:
+    with (
+        _own_modes(),
+        rewards,
+        DecodePool(config.data.workers, config.cache.deadline_s, files=known_files(config.cache)) as decoder,
+    ):
         encoder = encoder_of(config.model, system=config.data.system)
         prepare = Preparer(
             encoder,
@@ -63,3 +67,18 @@ def opened(config: RunConfig) -> Iterator[Parts]:
             question_frames=FrameCache.open(config.question_cache, decode=decoder.decode),
             plan=decoder.plan,
         )
+
+
+@contextmanager
+def _own_modes() -> Iterator[None]:
+    """The modes of PyTorch that everything here is written for, whatever a notebook switched on before it asked for a
+    run: gradients, no automatic mixed precision, tensors in main memory unless it is said where."""
+    with ExitStack() as stack:
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        for kind in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        if torch.get_default_device().type != "cpu":
+            stack.enter_context(torch.device("cpu"))
+        yield

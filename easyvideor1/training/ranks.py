@@ -174,10 +174,10 @@ def joined(*, timeout_s: float) -> Iterator[Ranks]:
             one may decode or sample for longer than another.
 
     Raises:
-        UsageError: more ranks than GPUs on this machine.
+        UsageError: more ranks than GPUs on this machine, or the environment says half of what a launcher says.
         RunError: the ranks do not find each other in START_S seconds.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if _launched_size() == 1:
         yield Ranks()
         return
     import torch
@@ -230,16 +230,40 @@ def _group(timeout: timedelta) -> ProcessGroup:
     return group
 
 
+def _launched_size() -> int:
+    """How many ranks a launcher started; 1 without one.
+
+    Raises:
+        UsageError: see `joined`.
+    """
+    text = os.environ.get("WORLD_SIZE", "").strip() or "1"
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"WORLD_SIZE={text} in the environment is no number of ranks; unset it, or use torchrun")
+    missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
+    if int(text) > 1 and missing:
+        raise UsageError(
+            f"WORLD_SIZE={text} in the environment says that {text} ranks train together, but {' and '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} not set; start them by torchrun (docs/cluster.md), or unset "
+            "WORLD_SIZE for a run of one process"
+        )
+    return int(text)
+
+
 def _own_device() -> Any:
     import torch
 
     if not torch.cuda.is_available():
         return torch.device("cpu")
     local, count = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if count > 1 and "LOCAL_RANK" not in os.environ:
+        raise UsageError(
+            f"LOCAL_RANK is not set in the environment, so every rank would take the first of the {count} GPUs of this "
+            "machine; start the ranks by torchrun, or set it (under SLURM: LOCAL_RANK=$SLURM_LOCALID)"
+        )
     if local >= count:
         raise UsageError(
             f"{local + 1} or more ranks were started on this machine, which has {count} GPUs; start one per GPU "
-            f"(torchrun --nproc-per-node {count})"
+            f"(torchrun --nproc-per-node {count}). Where every rank sees a GPU of its own only, set LOCAL_RANK=0"
         )
     torch.cuda.set_device(local)
     return torch.device("cuda", local)

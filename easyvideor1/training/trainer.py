@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from easyvideor1.config import RunConfig
 from easyvideor1.data.prepare import Preparer
 from easyvideor1.errors import DataError
 from easyvideor1.model.vision import Media
-from easyvideor1.model.weights import checkpoint_tensors, full_tensors
+from easyvideor1.model.weights import checkpoint_tensors
 from easyvideor1.records.choice import greedy_accuracies
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.metrics import MetricsLog, Track
@@ -117,10 +117,13 @@ class Trainer:
         self._checkpoint_every = steps_between(config.train.checkpoint_every, self._checkpoint_bytes)
         self._is_asked_to_end, self._beat, self._before_scoring = is_asked_to_end, beat, before_scoring
         self._is_ending = False
+        self._records = ExitStack()
+        """Closes the files of records."""
         if self._ranks.is_first:
-            self._metrics = MetricsLog(self._folder.metrics, track=track)
-            self._validation = ValidationLog(self._folder.validation)
-            self._rollouts = RolloutLog(self._folder.rollouts, read=read)
+            held = self._records.enter_context
+            self._metrics = held(closing(MetricsLog(self._folder.metrics, track=track)))
+            self._validation = held(closing(ValidationLog(self._folder.validation)))
+            self._rollouts = held(closing(RolloutLog(self._folder.rollouts, read=read)))
         self._watch = Stopwatch()
         overlaps = config.train.overlaps
         sampling_watch = Stopwatch() if overlaps else self._watch
@@ -163,7 +166,7 @@ class Trainer:
         with self._ranks.agree("room for a checkpoint"):
             if self._ranks.is_first:
                 require_room(self._folder.checkpoints, self._checkpoint_bytes)
-        with closing(self._pipeline):
+        with closing(self._pipeline), self._records:
             if self._is_validation_missing():  # at the start, and where the run was left before it
                 self._save(is_best=self._validate())
             elif self._saved_step < 0:
@@ -202,7 +205,7 @@ class Trainer:
         """Give the weights to the engine, which is at rest, where it has older ones."""
         version = self._state.step
         if version != self._synced:
-            self._engine.load_weights(full_tensors(checkpoint_tensors(self._policy.model)), version=version)
+            self._engine.load_weights(checkpoint_tensors(self._policy.model), version=version)
             self._synced = version
 
     def _note_bad(self, error: DataError) -> None:

@@ -239,6 +239,16 @@ def test_a_recipe_without_mistakes_runs_and_its_trackers_have_its_metrics(place:
     assert main(["ask", "run", "text.mp4", "What?"]) == 1  # the model is found, the video is none
 
 
+def test_a_working_folder_that_was_removed_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert main(["config", "seed"]) == 2
+    assert capsys.readouterr().err == "error: the working folder was removed; go into one that is there\n"
+
+
 def test_there_are_many() -> None:
     assert len(MISTAKES) == len({mistake[0] for mistake in MISTAKES}) >= 60
 

@@ -49,6 +49,16 @@ def test_a_file_in_the_place_of_the_folder_is_named(tmp_path):
         claim(tmp_path / "run")
 
 
+def test_a_link_to_nowhere_in_the_place_of_the_folder_is_named_and_one_to_a_folder_is_followed(tmp_path):
+    (tmp_path / "run").symlink_to(tmp_path / "purged")
+    with pytest.raises(UsageError, match=r"run is a link to .*purged, which is not there; make that folder"):
+        claim(tmp_path / "run")
+    (tmp_path / "purged").mkdir()
+    claim(tmp_path / "run")
+    assert (tmp_path / "run").is_symlink()
+    assert RunFolder(tmp_path / "purged").is_run()
+
+
 @pytest.mark.parametrize("was_there", [True, False])
 def test_a_disk_that_is_full_at_once_leaves_no_half_made_folder(tmp_path, monkeypatch, was_there):
     folder = tmp_path / "run"

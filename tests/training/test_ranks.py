@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import nullcontext
 
 import pytest
 from support.on_ranks import results
@@ -77,10 +78,40 @@ def test_ranks_that_do_not_find_each_other_are_told_what_to_look_at(monkeypatch:
         pass
 
 
-def test_more_ranks_than_gpus_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+PLACE = {"RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9"}
+
+
+@pytest.mark.parametrize(
+    ("local_rank", "told"),
+    [("2", r"3 or more ranks .* has 2 GPUs.* set LOCAL_RANK=0"), (None, r"LOCAL_RANK is not set .* of the 2 GPUs")],
+)
+def test_more_ranks_than_gpus_are_named(monkeypatch: pytest.MonkeyPatch, local_rank: str | None, told: str) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    monkeypatch.setenv("WORLD_SIZE", "4")
-    monkeypatch.setenv("LOCAL_RANK", "2")
-    with pytest.raises(UsageError, match=r"3 or more ranks .* has 2 GPUs"), joined(timeout_s=9):
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    for name, value in (PLACE if local_rank is None else PLACE | {"LOCAL_RANK": local_rank}).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=told), joined(timeout_s=9):
         pass
+
+
+@pytest.mark.parametrize(
+    ("there", "told"),
+    [
+        ({"WORLD_SIZE": "many"}, "WORLD_SIZE=many in the environment is no number of ranks"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE=0 in the environment is no number"),
+        ({"WORLD_SIZE": "2"}, "RANK and MASTER_ADDR and MASTER_PORT are not set; start them by torchrun"),
+        (PLACE | {"RANK": ""}, "4 ranks train together, but RANK is not set"),
+        ({"WORLD_SIZE": ""}, None),
+        ({"RANK": "3", "LOCAL_RANK": "3"}, None),
+    ],
+)
+def test_what_a_scheduler_left_in_the_environment_is_no_launcher(
+    monkeypatch: pytest.MonkeyPatch, there: dict[str, str], told: str | None
+) -> None:
+    for name in PLACE:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in there.items():
+        monkeypatch.setenv(name, value)
+    with nullcontext() if told is None else pytest.raises(UsageError, match=told), joined(timeout_s=9) as ranks:
+        assert ranks.size == 1

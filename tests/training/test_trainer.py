@@ -180,8 +180,11 @@ def test_the_loop_runs_with_a_scripted_engine(tmp_path):
         return json.dumps([index, 50] if example.sample.modality == "text" else [60, 50])
 
     engine = FakeEngine(script, lambda text: tuple(json.loads(text)))
-    state = made_trainer(made_config(tmp_path), engine=engine).run()
+    trainer = made_trainer(made_config(tmp_path), engine=engine)
+    state = trainer.run()
     assert state.step == STEPS
+    with pytest.raises(ValueError, match="closed file"):  # a program that trains often keeps no file open
+        trainer._metrics.log(9, {})
     records = comparable(read_metrics(tmp_path / "metrics.jsonl"))
     assert [record["step"] for record in records] == list(range(1, STEPS + 1))
     assert {record["rollout/response_tokens_mean"] for record in records} == {2.0}
