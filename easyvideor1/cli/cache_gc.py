@@ -35,7 +35,7 @@ def collect(args: argparse.Namespace, folder: Path) -> dict[str, object]:
         return upkeep.collect_garbage(folder, max_bytes=args.max_bytes, unused_days=args.unused_days)
     if args.max_bytes is not None:
         raise UsageError(
-            "--max-bytes removes by last use over all settings; run it without --settings, --delete and --keep"
+            "--max-bytes goes by last use over all settings; run it without --settings, --delete and --keep"
         )
     is_dry = args.settings or not args.yes
     found = settings_upkeep.remove_by_setting(

@@ -227,17 +227,7 @@ class Trainer:
                 if self._algorithm.kl_target is not None:
                     self._policy.weigh_kl(carried.coef_of(self._algorithm))
                     tally.add("update/kl_coef", total=carried.coef_of(self._algorithm))
-                groups = credited(
-                    collected,
-                    self._algorithm,
-                    policy=self._policy,
-                    media=lambda index: self._media(collected.candidates[index]),
-                    carried=carried,
-                    part_weights=config.reward.weights,
-                    tokens_per_pack=config.train.tokens_per_pack,
-                    form=self._pack_form,
-                    tally=tally,
-                )
+                groups = self._with_credit(collected, tally)
                 work = self._minibatches(groups, collected.candidates)
                 tally.merge(self._policy.update(work, step=step - 1, passes=config.train.passes))
                 tally.add("update/groups", total=len(groups))
@@ -279,6 +269,19 @@ class Trainer:
         with self._watch.part("wait"):
             pipeline.begin(step + 1, made.collected.cursor, version=self._synced)
         return made
+
+    def _with_credit(self, collected: Collected, tally: Tally) -> list[Group]:
+        return credited(
+            collected,
+            self._algorithm,
+            policy=self._policy,
+            media=lambda index: self._media(collected.candidates[index]),
+            carried=self._state.carried,
+            part_weights=self._config.reward.weights,
+            tokens_per_pack=self._config.train.tokens_per_pack,
+            form=self._pack_form,
+            tally=tally,
+        )
 
     def _minibatches(self, groups: Sequence[Group], candidates: Sequence[Candidate]) -> list[Minibatch]:
         train = self._config.train
