@@ -9,7 +9,9 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from support.warm_workers import WarmWorkers
 
+from easyvideor1.jobs import worker
 from easyvideor1.rewards.registry import REGISTRY
 
 LONG_FILES = (
@@ -45,6 +47,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Several processes take whole files in this order: a long one taken last would leave the others idle."""
     place = {Path(__file__).parent / name: number for number, name in enumerate(LONG_FILES)}
     items.sort(key=lambda item: place.get(item.path, len(place)))
+
+
+@pytest.fixture(scope="session")
+def warm_workers() -> Iterator[WarmWorkers]:
+    workers = WarmWorkers()
+    yield workers
+    workers.close()
+
+
+@pytest.fixture(autouse=True)
+def workers_start_at_once(warm_workers: WarmWorkers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker processes of the test's own process are forked; see support.warm_workers."""
+    monkeypatch.setattr(worker, "subprocess", warm_workers)
 
 
 @pytest.fixture(autouse=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForImageTextToText
 
-from easyvideor1.config import ModelConfig
+from easyvideor1.config import LoraConfig, ModelConfig
 from easyvideor1.errors import UsageError
 from easyvideor1.model import lora
 from easyvideor1.model.families import language_model, layer_kinds, vision_tower
@@ -47,22 +48,33 @@ def config_file(path: str) -> Path:
 def model_without_weights(config: ModelConfig) -> Any:
     """The configured model, adapters included, on PyTorch's meta device: shapes without memory.
 
+    Equal configurations share one model, which is to be looked at only.
+
     Raises:
         UsageError: its config.json cannot be read.
     """
     file = config_file(config.path)
     try:
-        values = json.loads(file.read_text())
-        settings = AutoConfig.for_model(values.pop("model_type"), **values)
-        with torch.device("meta"):
-            model = AutoModelForImageTextToText.from_config(settings, dtype=getattr(torch, config.dtype))
-            model.tie_weights()
-            if config.freeze_vision_tower:
-                vision_tower(model).requires_grad_(False)
-            if config.lora is not None:
-                lora.add_adapters(model, config.lora)
+        return _made(
+            file.read_text(), dtype=config.dtype, freeze_vision_tower=config.freeze_vision_tower, adapters=config.lora
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{file}: no model can be made of it: {type(error).__name__}: {error}") from error
+
+
+@lru_cache(maxsize=8)
+def _made(text: str, *, dtype: str, freeze_vision_tower: bool, adapters: LoraConfig | None) -> Any:
+    """The model of the text of a config.json: a plan asks for the same few again and again, and adapters for a large
+    one take a second."""
+    values = json.loads(text)
+    settings = AutoConfig.for_model(values.pop("model_type"), **values)
+    with torch.device("meta"):
+        model = AutoModelForImageTextToText.from_config(settings, dtype=getattr(torch, dtype))
+        model.tie_weights()
+        if freeze_vision_tower:
+            vision_tower(model).requires_grad_(False)
+        if adapters is not None:
+            lora.add_adapters(model, adapters)
     return model
 
 

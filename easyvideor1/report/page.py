@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -207,18 +208,14 @@ def _render(
     changed = changed_answers(validation)
     picked = pick_rollouts(rollouts, most=NUM_ROLLOUTS)
     config_text = _text(folder.config)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE), autoescape=True, trim_blocks=True, lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )  # fmt: skip
-    environment.filters |= {"percent": percent, "points": points, "segments": segments, "number": number}
+    config = config_of(config_text)
     all_times = (value for part in PARTS for _, value in found.get(f"time/{part}_s", []))
     script = (HERE / "page.js.jinja").read_text(encoding="utf-8")
-    return environment.get_template("page.html.jinja").render(
+    return _template().render(
         name=folder.path.resolve().name,
-        recipe=recipe_line(config_text),
+        recipe=recipe_line(config),
         steps=max((record["step"] for record in metrics), default=0),
-        total_steps=config_value(config_text, "train.steps"),
+        total_steps=config_value(config, "train.steps"),
         stopped=_text(folder.stopped).strip(),
         boards={name: board for name, board in boards.items() if board},
         before_after=plots.before_after,
@@ -246,6 +243,17 @@ def _render(
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
+
+
+@cache
+def _template() -> jinja2.Template:
+    """The page, compiled once: a run writes it when it ends, and a process may go through several runs."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    environment.filters |= {"percent": percent, "points": points, "segments": segments, "number": number}
+    return environment.get_template("page.html.jinja")
 
 
 def exported_step(folder: RunFolder) -> Choice | None:
@@ -354,10 +362,18 @@ def _facts(folder: RunFolder) -> dict[str, str]:
     return {str(name): str(value) for name, value in facts.items()}
 
 
-def recipe_line(config_text: str) -> str:
+def config_of(text: str) -> Any:
+    """The values of a configuration as written; None where it cannot be read: the page shows the text as it is."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return None
+
+
+def recipe_line(config: Any) -> str:
     """The choices of a configuration that decide most, in one line; what it does not say is left out.
 
-    >>> recipe_line("algorithm: {name: grpo}\\nrollout: {n: 8}\\nseed: 1")
+    >>> recipe_line({"algorithm": {"name": "grpo"}, "rollout": {"n": 8}, "seed": 1})
     'grpo, 8 rollouts per prompt, seed 1'
     """
     wanted = (
@@ -370,7 +386,7 @@ def recipe_line(config_text: str) -> str:
     )
     words = []
     for path, form in wanted:
-        node = config_value(config_text, path)
+        node = config_value(config, path)
         if path == "model.path" and isinstance(node, str):
             node = "/".join(Path(node).parts[-2:])  # the whole path stands with the configuration below
         if node is not None:
@@ -378,16 +394,13 @@ def recipe_line(config_text: str) -> str:
     return ", ".join(words)
 
 
-def config_value(config_text: str, path: str) -> Any:
+def config_value(config: Any, path: str) -> Any:
     """The value of a dotted key of a configuration; None where it has none.
 
-    >>> config_value("train: {steps: 5}", "train.steps")
+    >>> config_value({"train": {"steps": 5}}, "train.steps")
     5
     """
-    try:
-        node = yaml.safe_load(config_text)
-    except yaml.YAMLError:  # the file is shown as it is, further down
-        return None
+    node = config
     for key in path.split("."):
         node = node.get(key) if isinstance(node, Mapping) else None
     return node

@@ -23,6 +23,8 @@ from easyvideor1.video.pool import DecodePool
 
 PLANNED_ROWS = 400
 """Rows of a larger set that are planned, spread evenly."""
+MEDIA_PER_PROCESS = 20
+"""Planning so many takes as long as another process takes to start."""
 BYTES_PER_TOKEN = 4
 """Of text, where there is no tokenizer to count with."""
 CHAT_TOKENS = 24
@@ -102,9 +104,10 @@ def planned_tokens(config: RunConfig, *, vision: VisionSpec, encoder: Encoder | 
     step = max(1, len(samples) // PLANNED_ROWS)
     chosen = samples[::step]
     media = {medium for sample in samples for medium in sample.media}
-    with DecodePool(usable_cores(), config.cache.deadline_s) as pool:
+    processes = min(usable_cores(), 1 + len(media) // MEDIA_PER_PROCESS)
+    with DecodePool(processes, config.cache.deadline_s) as pool:
         count = _exact(config, encoder, pool) if encoder else _estimate(config, vision, pool)
-        with ThreadPoolExecutor(usable_cores()) as threads:
+        with ThreadPoolExecutor(processes) as threads:
             found = list(threads.map(lambda sample: _tried(count, sample), chosen))
     good = [item for item in found if isinstance(item, Counted)]
     if not good:

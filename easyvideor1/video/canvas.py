@@ -6,7 +6,6 @@ import numpy as np
 
 from easyvideor1.errors import MediaError
 from easyvideor1.types import Clip, MediaPlan
-from easyvideor1.video.resize import resize
 
 TIME_TOLERANCE_S = 1e-3
 """A decoded frame this close to a planned time is the planned one."""
@@ -35,6 +34,8 @@ class Canvas:
 
     def put(self, number: int, pixels: np.ndarray, *, width: int | None = None) -> None:
         """Resize uint8 [H, W, 3], or [H, line bytes] with its width in pixels, into the slot of a frame."""
+        from easyvideor1.video.resize import resize  # compiled; processes that only plan need not import numba
+
         slot = self.slots[number]
         rows = pixels.reshape(len(pixels), -1)
         resize(rows, width=pixels.shape[1] if width is None else width, out=self.frames[slot])

@@ -7,10 +7,13 @@ import json
 from typing import Any
 
 from easyvideor1.types import FrameSpec, Media, VisionSpec
-from easyvideor1.video.resize import RESIZE_RULE
 
 DECODER_RULE = "pyav-2"
 """Part of the cache key; count it up when decoding gives other pixels or times for some file."""
+RESIZE_RULE = "bicubic-antialias-float32-1"
+"""Part of the cache key; count it up when any value of `resize.resize` changes."""
+TONE_RULE = "bt2390-1"
+"""Part of the cache key of what is tone-mapped; count it up when any value of `tone_map.tone_map` changes."""
 
 
 def cache_key(

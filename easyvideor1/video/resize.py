@@ -2,6 +2,7 @@
 
 The arithmetic is that of torch's `interpolate(mode="bicubic", antialias=True)` followed by clamp and round, which is
 what qwen-vl-utils applies to float frames; sums run in another order, so a value in a million may differ by one level.
+When any value changes, `keys.RESIZE_RULE` has to be counted up.
 """
 
 from __future__ import annotations
@@ -10,9 +11,6 @@ from functools import lru_cache
 
 import numpy as np
 from numba import njit
-
-RESIZE_RULE = "bicubic-antialias-float32-1"
-"""Part of the cache key; count it up when any value this module returns changes."""
 
 BAND_ROWS = 8
 """Output rows that the horizontal pass handles at once, so that its inner loop is contiguous."""

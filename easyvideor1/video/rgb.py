@@ -18,7 +18,6 @@ from easyvideor1.video.container import UPRIGHT, has_alpha
 from easyvideor1.video.container_notes import WHOLE
 from easyvideor1.video.probe import Hdr, Header
 from easyvideor1.video.stills import on_white
-from easyvideor1.video.tone_map import tone_map
 
 FORMATS = {(False, False): "rgb24", (True, False): "rgba", (False, True): "rgb48le", (True, True): "rgba64le"}
 """(transparent, tone-mapped) -> layout of pixels that they are read from."""
@@ -86,6 +85,8 @@ class RgbConverter:
             pixels = lines[:, : channels * width].reshape(len(lines), width, channels)
             return on_white(pixels) if is_clear else pixels
         deep = lines[:, : 2 * channels * width].reshape(len(lines), width, 2 * channels).view("<u2")
+        from easyvideor1.video.tone_map import tone_map  # compiled; only pictures of high dynamic range pay for it
+
         mapped = tone_map(deep, transfer=self._hdr)
         if not is_clear:
             return mapped

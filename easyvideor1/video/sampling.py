@@ -24,13 +24,12 @@ import numpy as np
 from easyvideor1.errors import MediaError, UsageError
 from easyvideor1.model.families import family
 from easyvideor1.types import FrameSpec, Media, MediaPlan, VisionSpec
-from easyvideor1.video.keys import cache_key, origin_of, setting_of
+from easyvideor1.video.keys import TONE_RULE, cache_key, origin_of, setting_of
 from easyvideor1.video.known_files import FRESH, Files
 from easyvideor1.video.probe import Header
 from easyvideor1.video.source import Source, identity, locate
 from easyvideor1.video.stills import picture_header
 from easyvideor1.video.taken_over import grid_of
-from easyvideor1.video.tone_map import TONE_RULE
 
 MAX_ASPECT = 200
 """Largest ratio of the longest side to the shortest, as in qwen-vl-utils."""

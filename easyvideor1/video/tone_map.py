@@ -7,6 +7,8 @@
    others by the same factor, so that the hue stays. 203 cd/m2 is the white of paper in HDR video (ITU-R BT.2408); up to
    some 90 cd/m2 nothing changes, what is above 1000 is 1000.
 4. To the values of a standard screen by the inverse of BT.1886 (gamma 2.4), 203 cd/m2 being 255.
+
+When any value changes, `keys.TONE_RULE` has to be counted up.
 """
 
 from __future__ import annotations
@@ -16,9 +18,6 @@ from typing import Literal
 
 import numpy as np
 from numba import njit
-
-TONE_RULE = "bt2390-1"
-"""Part of the cache key of what is tone-mapped; count it up when any value this module returns changes."""
 
 SOURCE_PEAK = 1000.0
 TARGET_PEAK = 203.0

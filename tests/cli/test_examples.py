@@ -4,8 +4,12 @@ import importlib
 import shlex
 from pathlib import Path
 
+import pytest
+from support import small_demo
+
 import easyvideor1.cli
 from easyvideor1.cli import main
+from easyvideor1.demo import dataset
 
 FAST = {
     "demo": [
@@ -20,8 +24,9 @@ ORDER = ["demo", "config", "report", "export", "ask", "explain", "preprocess", "
          "data_check", "data_clean", "data_convert", "data_filter", "eval_list", "train"]  # fmt: skip
 
 
-def test_the_examples_of_every_command_run(tmp_path, monkeypatch):
+def test_the_examples_of_every_command_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(dataset, "SPLITS", small_demo.SPLITS)
     folder = Path(easyvideor1.cli.__file__).parent
     modules = {path.stem: importlib.import_module(f"easyvideor1.cli.{path.stem}") for path in folder.glob("[a-z]*.py")}
     with_examples = {name for name, module in modules.items() if hasattr(module, "EXAMPLES")}

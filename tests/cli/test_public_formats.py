@@ -18,25 +18,27 @@ TEXTS = ["Which colour is it? A. red B. blue Think in <think> tags, then give th
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The media of all formats and a model; frames are decoded once for all."""
+    folder = tmp_path_factory.mktemp("formats")
     tokenizer = train_tokenizer(TEXTS)
-    save(new_model(tokenizer, seed=0), tokenizer, folder)
+    save(new_model(tokenizer, seed=0), tokenizer, folder / "model")
+    write_media(folder)
     return folder
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_public_format_is_converted_checked_tried_and_trained_on(
-    name: str, tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_media(tmp_path)
-    source, out = FORMATS[name](tmp_path), tmp_path / "new" / "rows.jsonl"
+    source, out = FORMATS[name](folder), folder / "new" / name / "rows.jsonl"
     named = [word for pair in TABLE_MAP for word in ("--map", pair)] if name == "table" else []
     assert main(["data", "convert", str(source), "--out", str(out), *named]) == 0
     num_rows = len(out.read_text().splitlines())
     assert num_rows >= 2
     assert f"{num_rows} rows in {out}" in " ".join(capsys.readouterr().out.split())
     settings = [f"data.{kind}.{key}={value}" for kind in ("video", "image") for key, value in SMALL.items()]
+    settings.append(f"cache.dir={folder / 'cache'}")
     assert main(["data", "check", str(out), "--workers", "1", "--json", *settings]) == 0
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (found["rows"], found["errors"], found["warnings"]) == (num_rows, 0, 0), found["problems"]
@@ -44,7 +46,7 @@ def test_a_public_format_is_converted_checked_tried_and_trained_on(
     recipe = tmp_path / "run.yaml"
     tree = {
         "out": str(tmp_path / "run"),
-        "model": {"path": str(model)},
+        "model": {"path": str(folder / "model")},
         "data": {
             "train": [{"path": str(out)}],
             "video": SMALL,
@@ -52,7 +54,7 @@ def test_a_public_format_is_converted_checked_tried_and_trained_on(
             "max_prompt_tokens": 2000,
             "workers": 1,
         },
-        "cache": {"dir": str(tmp_path / "cache")},
+        "cache": {"dir": str(folder / "cache")},
         "rollout": {"n": 2, "max_response_tokens": 4},
         "train": {"steps": 1, "prompts_per_step": 2, "stop": {"zero_reward_steps": 0}},
     }

@@ -36,7 +36,7 @@ def test_the_shipped_model_is_small_and_its_tokenizer_fits_it():
 def test_the_demo_trains_a_step_goes_on_and_refuses_the_seed_of_another_data_set(tmp_path, capsys):
     out = tmp_path / "run"
     words = ["demo", "--out", str(out), "train.prompts_per_step=2", "data.validation=[]", "train.checkpoint_every=1"]
-    words.append("optimizer.schedule=constant")
+    words += ["optimizer.schedule=constant", "data.workers=1"]
     assert main([*words, "train.steps=1"]) == 0
     assert (out / "report.html").exists()
     assert main([*words, "train.steps=2"]) == 0

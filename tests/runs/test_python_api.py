@@ -1,14 +1,16 @@
 """The public functions, and the script of docs/python.md."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support import small_demo
+from support.small_run import environment
+from support.warm_start import WarmProcess
 
 import easyvideor1
 from easyvideor1.cli import main
+from easyvideor1.demo import dataset
 from easyvideor1.errors import UsageError
 from easyvideor1.report.read import comparable, read_metrics
 from easyvideor1.types import Sample
@@ -23,17 +25,23 @@ SMALL = [
 ]
 
 
-def run(script: str, cwd: Path) -> subprocess.CompletedProcess:
-    command = [sys.executable, script, *SMALL]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=True)
+def run(script: Path, folder: Path) -> str:
+    """What it prints, in a process of its own."""
+    with WarmProcess(small_demo.run_script, script, folder, SMALL, env=environment()) as process:
+        printed, errors = process.communicate(timeout=200)
+    assert process.returncode == 0, errors
+    return printed
 
 
-def test_the_script_of_the_page_gives_the_metrics_of_the_command_bit_for_bit(tmp_path):
+def test_the_script_of_the_page_gives_the_metrics_of_the_command_bit_for_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dataset, "SPLITS", small_demo.SPLITS)
     [script] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (tmp_path / "script.py").write_text(script)
-    done = run("script.py", cwd=tmp_path)
+    printed = run(tmp_path / "script.py", tmp_path)
     assert main(["demo", "--out", str(tmp_path / "command" / "demo-run"), *SMALL]) == 0
-    assert "step 2, best accuracy None" in done.stdout
+    assert "step 2, best accuracy None" in printed
     assert len(script.strip().splitlines()) <= 12
     folders = [tmp_path / "demo-run", tmp_path / "command" / "demo-run"]
     found = [comparable(read_metrics(folder / "metrics.jsonl")) for folder in folders]
@@ -41,9 +49,12 @@ def test_the_script_of_the_page_gives_the_metrics_of_the_command_bit_for_bit(tmp
     assert [record["step"] for record in found[0]] == [1, 2]
 
 
-def test_evaluate_answers_every_question_greedily_and_by_sampling(tmp_path, monkeypatch):
+def test_evaluate_answers_every_question_greedily_and_by_sampling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from easyvideor1.demo.setup import demo_config, write_data
 
+    monkeypatch.setattr(dataset, "SPLITS", small_demo.SPLITS)
     monkeypatch.chdir(tmp_path)
     write_data(Path("demo"), seed=0)
     lines = Path("demo/data/validation.jsonl").read_text().splitlines()[:6]

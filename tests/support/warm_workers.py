@@ -1,0 +1,143 @@
+"""Worker processes that start at once: forked from one that has imported what most of them need.
+
+A worker of the package is a program of its own (`easyvideor1.jobs.serve`). Importing and loading compiled code costs it
+0.3 to 0.7 s of CPU, and tests of a second start hundreds. Here the same program runs in a fork of a process without
+threads that has its imports; `tests/jobs` and every command in a process of its own start workers as users do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+TESTS = Path(__file__).parents[1]
+POLL_S = 0.005
+MOST_BYTES = 1 << 17
+"""Of a request; most of it is the environment."""
+ONE_CORE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+"""What compiled code reads once, when it is imported."""
+
+
+class WarmWorkers:
+    """Stands in for the module `subprocess` in `easyvideor1.jobs.worker`."""
+
+    DEVNULL = subprocess.DEVNULL
+    TimeoutExpired = subprocess.TimeoutExpired
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._server: subprocess.Popen[bytes] | None = None
+        self._line: socket.socket | None = None
+
+    def Popen(self, command: Sequence[str], **options: Any) -> WarmWorker | subprocess.Popen[Any]:
+        if any(options["env"].get(name) != value for name, value in ONE_CORE.items()):
+            return subprocess.Popen(command, **options)
+        descriptors = [*map(int, command[-2:]), options["stderr"]]
+        return WarmWorker(self, self.ask((options["env"], os.getcwd()), descriptors))
+
+    def ask(self, request: object, descriptors: Sequence[int] = ()) -> Any:
+        """What the server answers; it is started first."""
+        with self._lock:
+            if self._line is None:
+                self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                command = [sys.executable, "-P", "-m", "support.warm_workers", str(theirs.fileno())]
+                search_path = os.pathsep.join((str(TESTS), str(TESTS.parent)))
+                env = dict(os.environ) | ONE_CORE | {"PYTHONHASHSEED": "0", "PYTHONPATH": search_path}
+                self._server = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, env=env, pass_fds=[theirs.fileno()], start_new_session=True
+                )
+                theirs.close()
+            socket.send_fds(self._line, [pickle.dumps(request)], list(descriptors))
+            return pickle.loads(self._line.recv(MOST_BYTES))
+
+    def close(self) -> None:
+        if self._line is not None and self._server is not None:
+            self._line.close()
+            self._server.wait()
+
+
+class WarmWorker:
+    """Used like the `subprocess.Popen` of a worker."""
+
+    def __init__(self, workers: WarmWorkers, pid: int) -> None:
+        self.pid = pid
+        self._workers, self._lock = workers, threading.Lock()
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit code, or minus the signal that ended it; None: it runs."""
+        with self._lock:  # who asks first is told, and nobody after that
+            if self._code is None:
+                self._code = self._workers.ask(self.pid)
+            return self._code
+
+    def wait(self, timeout: float) -> int:
+        until_s = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > until_s:
+                raise subprocess.TimeoutExpired("worker", timeout)
+            time.sleep(POLL_S)
+        return code
+
+
+def _serve(line: socket.socket) -> None:
+    """Fork workers and tell how they ended, until the other side is gone."""
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(line, MOST_BYTES, 3)
+        if not message:
+            return
+        request = pickle.loads(message)
+        if isinstance(request, int):
+            pid, status = os.waitpid(request, os.WNOHANG)
+            line.send(pickle.dumps(os.waitstatus_to_exitcode(status) if pid else None))
+            continue
+        pid = os.fork()
+        if pid == 0:
+            line.close()
+            _become_worker(*request, *descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        line.send(pickle.dumps(pid))
+
+
+def _become_worker(env: dict[str, str], folder: str, connection: int, lifeline: int, output: int) -> NoReturn:
+    from easyvideor1.jobs.serve import main
+
+    os.setsid()
+    os.dup2(output, 2)
+    os.close(output)
+    os.environ.clear()
+    os.environ.update(env)
+    with contextlib.suppress(FileNotFoundError):
+        os.chdir(folder)
+    sys.argv = ["serve", str(connection), str(lifeline)]
+    sys.exit(main())
+
+
+def _import_what_most_need() -> None:
+    for name in ("data.check", "rewards.grader", "rewards.workers", "video.pool", "video.preprocess"):
+        importlib.import_module(f"easyvideor1.{name}")
+    from easyvideor1.video.resize import resize
+
+    # The first call loads the compiled code.
+    resize(np.zeros((64, 192), np.uint8), width=64, out=np.zeros((3, 64, 64), np.uint8))
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _import_what_most_need()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _serve(socket.socket(fileno=int(sys.argv[1])))
