@@ -25,7 +25,7 @@ from easyvideor1.records.progress import Progress
 from easyvideor1.records.responses import ValidationLog
 from easyvideor1.records.rollouts import RolloutLog
 from easyvideor1.records.stopwatch import Stopwatch
-from easyvideor1.records.tally import response_tally, unscored_greedy_frac
+from easyvideor1.records.tally import Tally, response_tally, unscored_greedy_frac
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.offline import OfflineTrajectories
 from easyvideor1.training import shelf
