@@ -249,15 +249,17 @@ def concurrent_responses(config: RunConfig, tokens: Tokens, *, num_prompts: floa
 def text_layer_bytes(sizes: Sizes, *, item: int) -> int:
     """What a text layer keeps of a token for the backward.
 
-    Of each of its two norms the input in float32, the normalised values and the result; of queries and keys what their
-    norms and rotary positions need; values and the output of attention; of the MLP gate, up, their activation and
-    product.
+    Of each of its two norms the input in float32 and the result; queries and keys before their norms and after their
+    rotary positions; values and the output of attention; of the MLP gate, up, their activation and product. In half
+    precision, where norms and rotations are Transformers' own, also the normalised values and what lies between.
 
     Args:
         item: bytes of a number that the model computes in.
     """
-    norms = 2 * (F32 + 2 * item) * sizes.hidden if item != F32 else 24 * sizes.hidden
-    attention = item * (4 * sizes.query + 5 * sizes.key) + (0 if item == F32 else F32 * (sizes.query + sizes.key))
+    if item == F32:
+        return F32 * (4 * sizes.hidden + 3 * (sizes.query + sizes.key) + 4 * sizes.inner)
+    norms = 2 * (F32 + 2 * item) * sizes.hidden
+    attention = item * (4 * sizes.query + 5 * sizes.key) + F32 * (sizes.query + sizes.key)
     return norms + attention + 4 * item * sizes.inner
 
 
