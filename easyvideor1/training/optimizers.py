@@ -53,7 +53,7 @@ def make_optimizer(config: OptimizerConfig, groups: Groups, *, is_gpu: bool) -> 
     """
     options: dict[str, Any] = {"lr": config.learning_rate, "betas": config.betas, "eps": EPS}
     if config.states == "float32":
-        return Float32AdamW(groups, **options, fused=is_gpu)
+        return Float32AdamW(groups, **options, fused=True)
     if config.states == "bfloat16":
         return Bfloat16AdamW(groups, **options)
     return _eight_bit_adamw(is_gpu=is_gpu)(groups, **options)
