@@ -33,8 +33,8 @@ class Among:
     """How long a rank waits for the others, which vLLM does while engines are made."""
 
     def arguments(self, seed: int) -> dict[str, Any]:
-        """Arguments by which vLLM takes the processes, their groups and each one's GPU as it finds them. What has no seed
-        of its own must be sampled differently on each rank."""
+        """Arguments by which vLLM takes the processes, their groups and each one's GPU as they are. Responses without a
+        seed of their own must differ between ranks."""
         timeout_s = math.ceil(self.timeout_s)
         return {
             "distributed_executor_backend": "external_launcher",
