@@ -272,7 +272,7 @@ class Algorithm:
 
     @property
     def needs_values(self) -> bool:
-        """Whether a value head says of each token what could be expected."""
+        """Whether advantages are compared with the values of a value head."""
         return self.advantage == "gae"
 
     @property
