@@ -12,6 +12,7 @@ from easyvideor1.config_tree import absolute, to_tree
 from easyvideor1.errors import UsageError
 from easyvideor1.recipe import load_config
 from easyvideor1.runs.starting_model import START, is_same_start
+from easyvideor1.training.checkpoint import has_optimizer
 
 FREE = (
     r"out",
@@ -90,7 +91,7 @@ def check_can_go_on(config: RunConfig, checkpoint: Path, *, step: int) -> None:
     Raises:
         UsageError: it has steps to make, and the checkpoint holds no optimizer.
     """
-    is_whole = step == 0 or (checkpoint / "optimizer").is_dir()  # before the first step there is nothing in it yet
+    is_whole = step == 0 or has_optimizer(checkpoint)  # before the first step there is nothing in it yet
     if is_whole or config.train.fresh_optimizer or step >= config.train.num_steps:
         return
     raise UsageError(
