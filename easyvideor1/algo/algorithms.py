@@ -64,10 +64,11 @@ class Algorithm:
     advantage: AdvantageKind = "grpo"
     """See algo.advantages; "one" gives every response the advantage 1."""
     own_advantage: str | None = None
-    """Instead of it: "file.py:function" that takes the rewards of a group (NaN: unscored) and returns their advantages;
-    the path is relative to the recipe."""
+    """A function of yours in the place of `advantage`, "file.py:function": it takes the rewards of a group (NaN:
+    unscored) and returns their advantages; the path is relative to the recipe."""
     own_loss: str | None = None
-    """Instead of `loss`: "file.py:function" that takes algo.losses.Terms and returns the loss of each token."""
+    """A function of yours in the place of `loss`, "file.py:function": it takes algo.losses.Terms and returns a loss for
+    each token; the path is relative to the recipe."""
     loss: LossKind = "clip"
     """Loss of tokens that the policy sampled; see algo.losses."""
     offline_loss: LossKind = "clip"
@@ -76,7 +77,8 @@ class Algorithm:
     """What current over old probability is taken of: each token, the sequence (geometric mean, GSPO), the same with
     token gradients (GSPO-token), or the whole trajectory (product)."""
     average: AverageKind = "token"
-    """Over all tokens of the batch, over sequences of their token means, or over sequences of sums / a fixed length."""
+    """How the losses of tokens are averaged: over all tokens of the batch, over sequences of their token means, or over
+    sequences of their sums divided by a fixed length."""
     fixed_length: int | None = None
     """Length that `average: fixed` divides by, in tokens; None: the response limit."""
     clip_low: float = 0.2
@@ -270,7 +272,7 @@ class Algorithm:
 
     @property
     def needs_values(self) -> bool:
-        """Whether a value head says of each token what could be expected."""
+        """Whether advantages are compared with the values of a value head."""
         return self.advantage == "gae"
 
     @property
@@ -283,7 +285,7 @@ class Algorithm:
         return self.policy_weight > 0
 
     def loss_of(self, source: Literal["policy", "offline"]) -> LossKind:
-        """The token loss of a rollout from there."""
+        """The token loss of a rollout of this source."""
         return self.offline_loss if source == "offline" else self.loss
 
     @property
@@ -350,24 +352,20 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({item.name: item for item
 
 
 USED: Mapping[str, tuple[Callable[[Algorithm], bool], str]] = {
-    "ratio": (lambda it: bool({"clip", "cispo"} & it.losses), "it needs a loss of clip or cispo"),
-    "clip_low": (lambda it: bool({"clip", "cispo"} & it.losses), "it needs a loss of clip or cispo"),
-    "clip_high": (lambda it: bool({"clip", "cispo"} & it.losses), "it needs a loss of clip or cispo"),
+    **dict.fromkeys(
+        ("ratio", "clip_low", "clip_high"),
+        (lambda it: bool({"clip", "cispo"} & it.losses), "it needs a loss of clip or cispo"),
+    ),
     "dual_clip": (lambda it: it.dual_clip is None or "clip" in it.losses, "it needs a loss of clip"),
     "shaping_gamma": (lambda it: "shaped" in it.losses, "set offline_loss to shaped"),
     "fixed_length": (lambda it: it.fixed_length is None or it.average == "fixed", "set average to fixed"),
     "refill_rounds": (lambda it: it.drops_groups, "set drop_equal_groups to true, or filter_part"),
-    "filter_low": (lambda it: it.filter_part is not None, "set filter_part"),
-    "filter_high": (lambda it: it.filter_part is not None, "set filter_part"),
-    "kl_target": (lambda it: it.needs_reference, "set kl_coef above 0"),
+    **dict.fromkeys(("filter_low", "filter_high"), (lambda it: it.filter_part is not None, "set filter_part")),
+    **dict.fromkeys(("kl_kind", "kl_in", "kl_target"), (lambda it: it.needs_reference, "set kl_coef above 0")),
     "kl_horizon": (lambda it: it.kl_target is not None, "set kl_target"),
-    "ema_decay": (lambda it: it.advantage == "ema_grpo", "set advantage to ema_grpo"),
-    "ema_guard": (lambda it: it.advantage == "ema_grpo", "set advantage to ema_grpo"),
+    **dict.fromkeys(("ema_decay", "ema_guard"), (lambda it: it.advantage == "ema_grpo", "set advantage to ema_grpo")),
     **dict.fromkeys(OF_VALUES, (lambda it: it.needs_values, "set advantage to gae")),
-    "length_low": (lambda it: it.length_bonus > 0, "set length_bonus above 0"),
-    "length_high": (lambda it: it.length_bonus > 0, "set length_bonus above 0"),
-    "kl_kind": (lambda it: it.needs_reference, "set kl_coef above 0"),
-    "kl_in": (lambda it: it.needs_reference, "set kl_coef above 0"),
+    **dict.fromkeys(("length_low", "length_high"), (lambda it: it.length_bonus > 0, "set length_bonus above 0")),
     "pass_k": (lambda it: it.advantage == "pass_at_k", "set advantage to pass_at_k"),
     "pass_threshold": (
         lambda it: it.advantage == "pass_at_k" or it.temporal_bonus > 0 or it.length_bonus > 0,

@@ -16,7 +16,7 @@ from easyvideor1.types import Example
 
 Features = Mapping[str, torch.Tensor]
 """Visual arguments of one prompt under the model's names (pixel_values, image_grid_thw, pixel_values_videos,
-video_grid_thw), as data.encode.media_inputs makes them; only those the prompt has."""
+video_grid_thw), as data.vision_inputs.media_inputs makes them; only those the prompt has."""
 KINDS = {"image": ("pixel_values", "image_grid_thw"), "video": ("pixel_values_videos", "video_grid_thw")}
 
 
@@ -67,7 +67,7 @@ class Seen:
         return Seen(by_kind={kind: tokens.to(device) for kind, tokens in self.by_kind.items()}, dealt=self.dealt)
 
     def num_tokens(self, kind: str) -> int:
-        """Of the whole prompt."""
+        """Vision tokens of a kind in the whole prompt."""
         if self.dealt is not None:
             return sum(self.dealt.get(kind, ()))
         return len(self.by_kind[kind]) if kind in self.by_kind else 0

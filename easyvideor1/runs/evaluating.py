@@ -56,7 +56,7 @@ GRADE_DEADLINE_S = 20.0
 JUDGE_THREADS = 16
 SHARD_DEADLINE_S = 30 * 24 * 3600.0
 TRIED_ITEMS = 2
-"""That a judge judges before the run."""
+"""Items that a judge judges before the run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class EvalSettings:
     workers: int = 2
     """Processes that decode."""
     memory_bytes: int = 8 << 30
-    """Of pixels that wait for the engine."""
+    """Bound on the pixels that wait for the engine."""
     seed: int = 0
     judge: JudgeAddress | None = None
     retry_failed: bool = False
@@ -154,7 +154,7 @@ def _evaluate(
     return conclude(plans, settings, counts)
 
 
-def evaluate_on_ray(settings: EvalSettings, *, num_shards: int, address: str | None = None) -> dict[str, Any]:
+def evaluate_on_ray(settings: EvalSettings, *, num_shards: int) -> dict[str, Any]:
     """`evaluate_benchmarks` as shards, each a task of a Ray cluster that sees the same folders.
 
     Raises:
@@ -166,7 +166,6 @@ def evaluate_on_ray(settings: EvalSettings, *, num_shards: int, address: str | N
         EvaluateShard(settings),
         shards,
         deadline_s=SHARD_DEADLINE_S,
-        address=address,
         with_gpu=settings.engine.name != "openai",
     )
     for outcome in outcomes:

@@ -14,10 +14,10 @@ from easyvideor1.config import RunConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.model import lora
 from easyvideor1.model.families import vision_tower
-from easyvideor1.model.load import device, load_skeleton
+from easyvideor1.model.load import device, load_skeleton, require_trainable
 from easyvideor1.model.weights import copy_weights
 from easyvideor1.rollout.hf import HFEngine
-from easyvideor1.runs.starting_model import load_model, stored_model
+from easyvideor1.runs.starting_model import load_model, model_files, stored_model
 from easyvideor1.training import checkpoint, sequence, shared_prefix
 from easyvideor1.training.forward import PackForward
 from easyvideor1.training.health import require_finite
@@ -37,7 +37,7 @@ class Models:
     """A whole copy of the policy to sample from, where its own weights are sharded or learn meanwhile; None: the policy
     itself, or an engine with weights of its own."""
     overlaps: bool
-    """The sampler samples while the policy learns, so they must share nothing."""
+    """The sampler samples while the policy trains, so they must share nothing."""
 
     def engine(self, policy: Policy, encoder: Encoder, *, tokens_per_batch: int) -> HFEngine:
         """An engine that samples with the weights of the policy."""
@@ -70,6 +70,8 @@ def load_models(config: RunConfig, ranks: Ranks, *, algorithm: Algorithm, resume
         UsageError: a model cannot be read.
         RunError: a weight that the policy begins with is no number.
     """
+    with ranks.agree("model to train"):
+        require_trainable(model_files(config.model.path))
     group = sequence.join(ranks, config.parallel)
     load = partial(_sharded, group=group) if ranks.size > 1 else _whole
     stored = checkpoint.weights_folder(resume_from) if resume_from else None
@@ -86,15 +88,11 @@ def load_models(config: RunConfig, ranks: Ranks, *, algorithm: Algorithm, resume
         reference = reference_of(policy, base=lambda: base)
     elif algorithm.needs_reference:
         reference = reference_of(policy)
-    return Models(policy=policy, reference=reference, sampler=_sampler(config, ranks), overlaps=_overlaps(config))
-
-
-def _overlaps(config: RunConfig) -> bool:
-    return config.train.async_level > 0
+    return Models(policy=policy, reference=reference, sampler=_sampler(config, ranks), overlaps=config.train.overlaps)
 
 
 def _sampler(config: RunConfig, ranks: Ranks) -> PreTrainedModel | None:
-    if config.rollout.engine != "hf" or not (ranks.size > 1 or _overlaps(config)):
+    if config.rollout.engine != "hf" or not (ranks.size > 1 or config.train.overlaps):
         return None
     with ranks.agree("model to sample from"):
         plain = replace(config.model, lora=None, gradient_checkpointing=False)

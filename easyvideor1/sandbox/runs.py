@@ -1,4 +1,4 @@
-"""Programs of others run behind walls, each within a time: what they print, or what tests say of them."""
+"""Untrusted programs run in a sandbox, each within a time limit: what they print, or what tests say of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Limits:
     cpu_s: float
     """Processor time over all its runs."""
     wall_s: float
-    """The same on the clock."""
+    """Wall time over all its runs."""
     memory_bytes: int
     """Address space of a process of it."""
 
@@ -44,7 +44,7 @@ class Printed:
     code: int
     """Exit code; negative: the signal that ended it."""
     is_cut: bool
-    """It printed too much, and was ended."""
+    """The program printed too much, and was ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class Verdict:
 
 
 class Sandbox:
-    """A place behind walls where programs run, one after another; use it as a context manager.
+    """Runs untrusted programs in a locked-down process, one after another; use it as a context manager.
 
     Its process starts with the first program. A program that takes too long, or breaks something, costs that process,
     and the next program gets a new one. Not safe to use from several threads.

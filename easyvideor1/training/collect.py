@@ -66,7 +66,7 @@ class Collected:
     cursor: int
     """Place in the order of samples after those of this step."""
     version: int
-    """Of the weights that sampled them."""
+    """Version of the weights that sampled them."""
     tally: Tally
 
     @property
@@ -192,7 +192,7 @@ class Collector:
         )
 
     def stop(self) -> None:
-        """End, from another thread, what `collect` is about: when the rollouts of a request are done."""
+        """Let `collect`, which runs in another thread, end as soon as the rollouts of its next request are done."""
         self._is_stopped = True
 
     def _candidates(self, usable: Mapping[int, Usable], *, step: int, version: int) -> list[Candidate]:
