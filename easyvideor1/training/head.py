@@ -90,7 +90,9 @@ class _Head(torch.autograd.Function):
                 grad_logits.add_(grad_logprobs[rows, None]).neg_().mul_(every.exp())
             del every
             grad_logits.scatter_add_(1, targets[rows, None], grad_logprobs[rows, None])
-            layer.add_gradients(grad_logits.div_(ctx.temperature), hidden[rows], grad_hidden[rows], grad_weight)
+            if ctx.temperature != 1.0:
+                grad_logits.div_(ctx.temperature)
+            layer.add_gradients(grad_logits, hidden[rows], grad_hidden[rows], grad_weight)
             del grad_logits
         return grad_hidden, None if grad_weight is None else grad_weight.to(weight.dtype), None, None, None, None
 
@@ -110,7 +112,7 @@ class OutputLayer:
             logits = torch.mm(hidden, self._weight.T, out_dtype=torch.float32)
         else:
             logits = hidden.to(self._weight.dtype) @ self._weight.T
-        return logits.div_(self._temperature)
+        return logits if self._temperature == 1.0 else logits.div_(self._temperature)
 
     def logprobs(self, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """[N, V] log-probs of every word, and [N] the log-sum-exps of the logits."""

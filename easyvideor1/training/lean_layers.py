@@ -1,10 +1,9 @@
-"""Layers with fewer passes over memory than Transformers' modules and their autograd make: of the text in float32, and
-the first of the vision tower.
+"""Text layers in float32 with fewer passes over memory than Transformers' modules and their autograd make.
 
-Norms and rotations are memory-bound: on a CPU they take as long as the matrix products of a small model. Each is one
-function here whose backward is written out, and keeps its input instead of what lies between. The layers' own modules
-do the matrix products, so that adapters are as they are there; in half precision, and for batches that are no packs,
-the modules stay what they were.
+Norms, rotations and gates are memory-bound: on a CPU they take as long as the matrix products of a small model. Each
+is one function here whose backward is written out, and keeps its input instead of what lies between. The layers' own
+modules do the matrix products, so that adapters are as they are there; in half precision, and for batches that are no
+packs, the modules stay what they were.
 """
 
 from __future__ import annotations
@@ -13,28 +12,25 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 
-from easyvideor1.model.families import language_model, shares_prefix, vision_tower
-from easyvideor1.model.pointwise import norm_scale, rotated
+from easyvideor1.model.families import language_model, shares_prefix
 from easyvideor1.training.attention import pack_attention
 from easyvideor1.training.layout import PackLayout
 from easyvideor1.training.sequence import SequenceGroup
 
 
 def make_lean(model: Any) -> None:
-    """Change the classes of a model's modules; text layers stay as they are where some have linear attention."""
-    patches = vision_tower(model).patch_embed
-    if type(patches.proj) is nn.Conv3d:
-        _mix_in(_LeanPatches, patches)
+    """Of a model all of whose layers have full attention; other models stay as they are."""
     if not shares_prefix(model):
         return
-    text = language_model(model)
+    text, is_silu = language_model(model), model.config.get_text_config().hidden_act == "silu"
     for module in text.modules():
         if hasattr(module, "variance_epsilon"):
             _mix_in(_LeanNorm, module)
     for layer in text.layers:
         _mix_in(_LeanAttention, layer.self_attn)
+        if is_silu and hasattr(layer.mlp, "gate_proj"):
+            _mix_in(_LeanMlp, layer.mlp)
 
 
 def _mix_in(kind: type, module: Any) -> None:
@@ -42,16 +38,6 @@ def _mix_in(kind: type, module: Any) -> None:
     before = type(module)
     if not issubclass(before, kind):
         module.__class__ = type(before.__name__, (kind, before), {})
-
-
-class _LeanPatches:
-    """Patches do not overlap: their convolution is a matrix product, which is several times faster."""
-
-    proj: nn.Conv3d
-
-    def forward(self, patches: torch.Tensor) -> torch.Tensor:
-        weight = self.proj.weight.flatten(1)
-        return F.linear(patches.to(weight.dtype).view(-1, weight.shape[1]), weight, self.proj.bias)
 
 
 class _LeanNorm:
@@ -103,10 +89,19 @@ class _LeanAttention:
         return self.o_proj(out.flatten(1)[None]), None
 
 
+class _LeanMlp:
+    gate_proj: Any
+    up_proj: Any
+    down_proj: Any
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        return self.down_proj(_Gated.apply(self.gate_proj(states), self.up_proj(states)))  # type: ignore[no-any-return]
+
+
 class _RmsNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, states: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
-        scale = norm_scale(states, epsilon)
+        scale = _norm_scale(states, epsilon)
         ctx.save_for_backward(states, weight, scale)
         return (states * scale).mul_(weight)
 
@@ -126,9 +121,50 @@ class _Rotation(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(cos, sin)
-        return rotated(heads, cos, sin)
+        return _rotated(heads, cos, sin)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         cos, sin = ctx.saved_tensors
-        return rotated(grads[0], cos, sin, back=True), None, None
+        return _rotated(grads[0], cos, sin, back=True), None, None
+
+
+class _Gated(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(gate, up)
+        return F.silu(gate).mul_(up)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        gate, up = ctx.saved_tensors
+        grad_gate = torch.ops.aten.silu_backward(grads[0] * up, gate)
+        return grad_gate, F.silu(gate).mul_(grads[0])
+
+
+def _norm_scale(states: torch.Tensor, epsilon: float) -> torch.Tensor:
+    """What a root mean square norm multiplies states by: 1 / sqrt(mean of squares + epsilon).
+
+    Args:
+        states: float32 [.., size].
+
+    Returns:
+        [.., 1].
+    """
+    length = torch.linalg.vector_norm(states, dim=-1, keepdim=True)
+    return length.square_().mul_(1 / states.shape[-1]).add_(epsilon).rsqrt_()
+
+
+def _rotated(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *, back: bool = False) -> torch.Tensor:
+    """Heads turned by their positions (rotary embedding, arXiv:2104.09864), the first half of each against the second.
+
+    Args:
+        heads: [.., D].
+        cos, sin: of the angles, to be broadcast to it; equal in both halves.
+        back: turn the other way, as the gradient of a rotation does.
+    """
+    half, direction = heads.shape[-1] // 2, -1 if back else 1
+    turned = heads * cos
+    turned[..., :half].addcmul_(heads[..., half:], sin[..., :half], value=-direction)
+    turned[..., half:].addcmul_(heads[..., :half], sin[..., half:], value=direction)
+    return turned

@@ -11,7 +11,7 @@ from support.tiny_models import tiny_model
 from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextRMSNorm, apply_rotary_pos_emb
 
 from easyvideor1.model.families import language_model
-from easyvideor1.training.lean_layers import _RmsNorm, _Rotation, make_lean
+from easyvideor1.training.lean_layers import _Gated, _RmsNorm, _Rotation, make_lean
 
 
 def heads(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -26,6 +26,10 @@ def test_the_gradients_of_a_rotation_are_those_of_differences() -> None:
     angles = torch.randn(5, 1, 2, dtype=torch.float64)
     cos, sin = (torch.cat((wave, wave), -1) for wave in (angles.cos(), angles.sin()))
     assert torch.autograd.gradcheck(lambda x: _Rotation.apply(x, cos, sin), heads(5, 3, 4))
+
+
+def test_the_gradients_of_a_gate_are_those_of_differences() -> None:
+    assert torch.autograd.gradcheck(_Gated.apply, (heads(5, 4), heads(5, 4, seed=1)))
 
 
 def test_a_norm_is_that_of_transformers() -> None:
@@ -55,20 +59,6 @@ def test_in_half_precision_the_modules_round_where_they_did(dtype: torch.dtype) 
     found = norm(states)
     assert (type(found.grad_fn).__name__ == "_RmsNormBackward") == (dtype == torch.float32)
     torch.testing.assert_close(found, before, rtol=1e-6 if dtype == torch.float32 else 0, atol=0)
-
-
-def test_patches_are_embedded_as_by_the_convolution() -> None:
-    model = tiny_model("qwen2_5_vl")
-    embed = model.model.visual.patch_embed
-    patches = torch.randn(7, embed.proj.weight[0].numel())
-    expected = embed(patches)
-    (gradient,) = torch.autograd.grad(expected.square().sum(), embed.proj.weight)
-    make_lean(model)
-    found = embed(patches)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-    (found_gradient,) = torch.autograd.grad(found.square().sum(), embed.proj.weight)
-    torch.testing.assert_close(found_gradient, gradient, rtol=1e-5, atol=1e-4)
-    assert type(found.grad_fn).__name__ == "MmBackward0"
 
 
 def test_a_frozen_norm_has_no_gradient_and_a_model_is_changed_once() -> None:

@@ -2,6 +2,7 @@
 
 All responses of a batch get one token per step. What a response has by step (tokens, log-probs, random numbers, keys,
 values) stands in a slot of a ring whose columns are the steps, modulo their number; a response may start at any step.
+A short prompt is the exception: each response has a copy before its own tokens, so that one attention covers both.
 
 Legend: B slots, K key-value heads, D head size, R query heads per key-value head.
 """
@@ -55,25 +56,27 @@ class Batch:
     """Responses under way, at most `capacity`; what belongs to them is in slots 0 .. len(batch) - 1 of every tensor."""
 
     def __init__(
-        self, *, capacity: int, columns: int, vocab_size: int, device: torch.device, dtype: torch.dtype
+        self, *, capacity: int, lead: int, columns: int, vocab_size: int, device: torch.device, dtype: torch.dtype
     ) -> None:
         """
         Args:
+            lead: most tokens of a prompt that is copied for each response.
             columns: most tokens that a response may have.
         """
-        self.capacity, self.columns = capacity, columns
+        self.capacity, self.lead, self.columns = capacity, lead, columns
         self.slots: list[Slot] = []
         self.step = 0
         self.tokens = torch.zeros(capacity, columns, dtype=torch.int64, device=device)
         """The column of a step holds the token that was sampled in it."""
         self.logprobs = torch.zeros(capacity, columns, device=device)
         self._uniforms = torch.zeros(capacity, columns, dtype=torch.float64, device=device)
-        self._mask = torch.zeros(capacity, columns, dtype=dtype, device=device)
+        self._mask = torch.zeros(capacity, lead + columns, dtype=dtype, device=device)
         self._shift = torch.zeros(capacity, dtype=torch.int64, device=device)
         """Position of a token less its step."""
         self._last = torch.zeros(capacity, dtype=torch.int64, device=device)
         self._kept: torch.Tensor | None = None
-        """Keys and values of the full-attention layers, [layers, 2, capacity, K, columns, D]."""
+        """Keys and values of the full-attention layers, [layers, 2, capacity, K, lead + columns, D]; a copied prompt
+        ends where the ring begins."""
         self._newest: dict[int, tuple[torch.Tensor, ...]] = {}
         """Layer -> where the keys and values of this step's tokens go, [B, K, D] each."""
         self._seen: dict[int, tuple[torch.Tensor, ...]] = {}
@@ -81,13 +84,15 @@ class Batch:
         self.states: States = {}
         """Attention states of the sequences; the model writes to them."""
         self._ends = Stacks(device=device, dtype=dtype)
-        """Whole prompts, and what comes after a beginning that is shared."""
+        """Whole prompts that are not copied, and what comes after a beginning that is shared."""
         self._beginnings = Stacks(device=device, dtype=dtype)
         self._held: tuple[ReadPrompt, ...] = ()
         self._first = 0
         """Step of the first token among all responses under way."""
         self._is_level = False
-        """Whether all of them began in that step."""
+        """Whether all of them began in that step, after copied prompts of the same length, or none."""
+        self._lead = 0
+        """Tokens of the longest copied prompt."""
         self._seen_mask: torch.Tensor | None = None
         """[B, columns seen]; None: each slot sees all of them."""
         self._vocab_size, self._device = vocab_size, device
@@ -99,7 +104,7 @@ class Batch:
     @property
     def reads(self) -> list[ReadPrompt]:
         """The prompts in memory."""
-        return self._ends.reads
+        return list(self._needed()[0] | dict.fromkeys(self._ends.reads))
 
     @property
     def _stacks(self) -> list[Stack]:
@@ -107,9 +112,19 @@ class Batch:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens whose keys and values are needed: of prompts, and for each response the most it may have."""
+        """Tokens whose keys and values are needed: of prompts, and of each slot as many as it has room for."""
         ends, beginnings = self._needed()
-        return len(self) * self.columns + sum(map(len, ends | beginnings))
+        apart = [read for read in ends | beginnings if not self.is_copied(read)]
+        return len(self) * self.width + sum(map(len, apart))
+
+    @property
+    def width(self) -> int:
+        """Tokens that a slot has room for."""
+        return self.lead + self.columns
+
+    def is_copied(self, read: ReadPrompt) -> bool:
+        """Whether a prompt is so short that each response to it has a copy in its slot."""
+        return read.beginning is None and len(read) <= self.lead
 
     def _needed(self) -> tuple[dict[ReadPrompt, None], dict[ReadPrompt, None]]:
         """What slots look at and what is held: prompts or their ends, and shared beginnings."""
@@ -184,12 +199,23 @@ class Batch:
             self.states[layer] = torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
         if self._kept is None and (kept := slots[0].read.kept):
             key, _ = next(iter(kept.values()))
-            shape = (len(kept), 2, self.capacity, len(key), self.columns, key.shape[-1])
+            shape = (len(kept), 2, self.capacity, len(key), self.width, key.shape[-1])
             self._kept = _zeros(shape, like=key)
+        for place, slot in enumerate(slots, places.start):
+            if self.is_copied(slot.read):
+                self._copy_prompt(slot.read, place)
         self._held = tuple(held)
         self._restack()
         self._seat()
         return places
+
+    def _copy_prompt(self, read: ReadPrompt, place: int) -> None:
+        assert self._kept is not None, "no prompt has keys and values"
+        columns = slice(self.lead - len(read), self.lead)
+        self._mask[place, columns] = 0
+        for of_layer, kept in zip(self._kept, read.kept.values(), strict=True):
+            for target, source in zip(of_layer[:, place, :, columns], kept, strict=True):
+                target.copy_(source)
 
     def drop(self, finished: Sequence[int]) -> None:
         """Give up slots; the last ones move to their places."""
@@ -215,7 +241,8 @@ class Batch:
             self.slots[place] = self.slots[slot]
         del self.slots[num_left:]
         ends, beginnings = self._needed()
-        if 2 * len(ends) <= len(self.reads) or len(beginnings) < len(self._beginnings.reads):
+        num_stacked = sum(not self.is_copied(read) for read in ends)
+        if 2 * num_stacked <= len(self._ends.reads) or len(beginnings) < len(self._beginnings.reads):
             self._restack()
         self._seat()
 
@@ -232,21 +259,23 @@ class Batch:
         for place, newest in zip(self._newest[layer], (key, value), strict=True):
             place.copy_(newest)
         # The query heads that share a key-value head are queries to it: no key is repeated.
-        folded = query.unflatten(1, (key.shape[1], -1))
+        folded = query.view(len(query), key.shape[1], -1, query.shape[-1])
         keys, values = self._seen[layer]
         own = attention_with_total(folded, keys, values, self._seen_mask, scaling=scaling)
-        return merged(own, self._attend_prompts(layer, folded, scaling)).flatten(1, 2)
+        whole = merged(own, self._attend_prompts(layer, folded, scaling)) if self._ends.is_looked_at else own[0]
+        return whole.flatten(1, 2)
 
     def begin_step(self) -> None:
         """Before the newest tokens are read: they may be looked at from now on."""
         assert self._kept is not None, "no responses were taken in"
-        self._mask[: len(self), self.column] = 0
+        column = self.lead + self.column
+        self._mask[: len(self), column] = 0
         window = self._window()
-        is_all = self._is_level and window.stop - window.start == self.step - self._first + 1
+        is_all = self._is_level and window.stop - window.start == self._lead + self.step - self._first + 1
         self._seen_mask = None if is_all else self._mask[: len(self), window]
         kept = self._kept[:, :, : len(self)]
         layers = self.slots[0].read.kept
-        self._newest = {n: pair.unbind(0) for n, pair in zip(layers, kept[..., self.column, :].unbind(0), strict=True)}
+        self._newest = {n: pair.unbind(0) for n, pair in zip(layers, kept[..., column, :].unbind(0), strict=True)}
         self._seen = {n: pair.unbind(0) for n, pair in zip(layers, kept[..., window, :].unbind(0), strict=True)}
 
     def _attend_prompts(self, layer: int, folded: torch.Tensor, scaling: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -258,21 +287,26 @@ class Batch:
         return merged(beginnings, ends), torch.logaddexp(beginnings[1], ends[1])
 
     def _window(self) -> slice:
-        """Columns that hold tokens of responses under way."""
+        """Columns that hold copied prompts, and tokens of responses under way."""
         start, end = self._first % self.columns, self.column + 1
-        return slice(start, end) if start < end else slice(0, self.columns)
+        if start >= end:
+            start, end = 0, self.columns
+        return slice(self.lead - self._lead if self._lead else self.lead + start, self.lead + end)
 
     def _restack(self) -> None:
         """Put the prompts of all slots, and those held, into stacks of similar lengths; the others are forgotten."""
         ends, beginnings = self._needed()
-        self._ends.restack(ends)
+        self._ends.restack(read for read in ends if not self.is_copied(read))
         self._beginnings.restack(beginnings)
 
     def _seat(self) -> None:
         """Say which slots belong to which prompts, after slots have come or gone."""
-        starts = {slot.start for slot in self.slots}
-        self._first, self._is_level = min(starts, default=0), len(starts) == 1
-        self._ends.seat([slot.read for slot in self.slots])
+        copied = [self.is_copied(slot.read) for slot in self.slots]
+        leads = [len(slot.read) if is_copied else 0 for slot, is_copied in zip(self.slots, copied, strict=True)]
+        begins = {(slot.start, lead) for slot, lead in zip(self.slots, leads, strict=True)}
+        self._first = min((slot.start for slot in self.slots), default=0)
+        self._lead, self._is_level = max(leads, default=0), len(begins) == 1
+        self._ends.seat([None if is_copied else slot.read for slot, is_copied in zip(self.slots, copied, strict=True)])
         self._beginnings.seat([slot.read.beginning for slot in self.slots])
         self.ways = ways(
             [slot.wanted.sampling for slot in self.slots], vocab_size=self._vocab_size, device=self._device

@@ -18,8 +18,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from easyvideor1.model.pointwise import norm_scale, rotated
-
 Function = Callable[[torch.Tensor], torch.Tensor]
 SMALL_WEIGHTS = 1 << 20
 """Most numbers of several layers' weights that are copied into one: below, calls take longer than products."""
@@ -61,6 +59,9 @@ class Decoding:
         hidden = self._text.embed_tokens(tokens)
         angles = positions[:, None].float() * self._frequencies
         cos, sin = ((wave * self._rotary_scaling).to(hidden.dtype)[:, None] for wave in (angles.cos(), angles.sin()))
+        # The first half of a head turns against the second: x cos + (-x2, x1) sin.
+        half = sin.shape[-1] // 2
+        sin = torch.cat((-sin[..., :half], sin[..., half:]), -1)
         for layer in self._layers:
             hidden = layer(hidden, cos, sin, attend)
         return self._text.norm(hidden)
@@ -81,11 +82,12 @@ class _Layer:
     def __call__(
         self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attend: AttendNewest
     ) -> torch.Tensor:
-        """[B, C] to the same; cos and sin [B, 1, D]."""
+        """[B, C] to the same; cos and (-sin, sin) [B, 1, D]."""
         normed = self._norm(hidden)
         of_heads = len(normed), -1, self._size
         query, key, value = (heads.view(of_heads) for heads in self._heads(normed))
-        heads = rotated(self._head_norms(query, key), cos, sin)
+        heads = self._head_norms(query, key)
+        heads = torch.addcmul(heads * cos, heads.roll(self._size // 2, -1), sin)
         query, key = heads.split((query.shape[1], key.shape[1]), 1)
         out = attend(self._index, query, key, value, self._scaling)
         hidden = self._out(hidden, out.flatten(1))
@@ -155,4 +157,12 @@ def _rms_norm(weight: torch.Tensor, epsilon: float) -> Function:
     Args:
         weight: [.., size]; the last axis is normed.
     """
-    return lambda states: (states * norm_scale(states, epsilon)).mul_(weight)
+    # x / sqrt(|x|^2 / size + epsilon), with as few operations as there are.
+    size = weight.shape[-1]
+    grown, added = weight * size**0.5, torch.full((1,), (size * epsilon) ** 0.5, device=weight.device)
+
+    def norm(states: torch.Tensor) -> torch.Tensor:
+        length = torch.linalg.vector_norm(states, dim=-1, keepdim=True)
+        return (states / length.hypot_(added)).mul_(grown)
+
+    return norm

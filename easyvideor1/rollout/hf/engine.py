@@ -33,6 +33,10 @@ from easyvideor1.types import Example, Prompt, Rollout, StopReason
 
 REFILL_FRAC = 0.25
 """Share of the budget that must be free before further prompts are read: few at a time would be slow."""
+SHORT_PROMPT_TOKENS = 64
+"""Prompts up to this length that are no longer than a response may be are copied for each response (see Batch)."""
+SHORT_RESPONSE_TOKENS = 32
+"""Responses of fewer tokens are over before a copy of their prompt pays."""
 READ_TOKENS = 8192
 """Prompts are read together up to this many tokens; a longer one by itself."""
 
@@ -148,8 +152,12 @@ class HFEngine:
             return batch
         if head is None:
             return None
+        lead = min(SHORT_PROMPT_TOKENS, head.columns) if head.columns >= SHORT_RESPONSE_TOKENS else 0
+        if len(head.example.prompt) > lead or head.shares_beginning:
+            lead = 0
         return Batch(
-            capacity=max(1, self._tokens_per_batch // head.columns),
+            capacity=max(1, self._tokens_per_batch // (lead + head.columns)),
+            lead=lead,
             columns=head.columns,
             vocab_size=self._model.lm_head.weight.shape[0],
             device=self._model.device,
@@ -170,8 +178,8 @@ class HFEngine:
         while (head := queue.head) is not None and head.columns <= batch.columns:
             prompt = head.example.prompt
             new = None if prompt in reads or prompt in unread else self._unread(head)
-            num_new = 0 if new is None else new.num_tokens
-            fitting = (room - num_new) // batch.columns
+            num_new = 0 if new is None or new.is_copied(batch.lead) else new.num_tokens
+            fitting = (room - num_new) // batch.width
             if fitting < 1 and (len(batch) or chosen):
                 break
             if new is not None:
@@ -181,7 +189,7 @@ class HFEngine:
                 unread[prompt], self._beginning = new, new.beginning
             taken = head.take(max(1, min(fitting, batch.capacity - len(batch) - len(chosen))))
             chosen += [(head.wanted, index, prompt) for index in taken]
-            room -= num_new + len(taken) * batch.columns
+            room -= num_new + len(taken) * batch.width
         if not chosen:
             return False
         reads |= self._read(unread)
@@ -355,6 +363,10 @@ class _Unread:
     beginning: Beginning | None
     num_tokens: int
     """That have to be read for it, and kept."""
+
+    def is_copied(self, lead: int) -> bool:
+        """See Batch.is_copied."""
+        return self.beginning is None and self.num_tokens <= lead
 
 
 class _Head:
