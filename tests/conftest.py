@@ -9,7 +9,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from support.warm_workers import WarmWorkers
+from support.warm_workers import WORKERS, WarmWorkers
 
 from easyvideor1.jobs import worker
 from easyvideor1.rewards.registry import REGISTRY
@@ -51,14 +51,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def warm_workers() -> Iterator[WarmWorkers]:
-    workers = WarmWorkers()
-    yield workers
-    workers.close()
+    yield WORKERS
+    WORKERS.close()
 
 
 @pytest.fixture(autouse=True)
 def workers_start_at_once(warm_workers: WarmWorkers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Worker processes of the test's own process are forked; see support.warm_workers."""
+    """Worker processes are forked; see support.warm_workers."""
     monkeypatch.setattr(worker, "subprocess", warm_workers)
 
 
