@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -25,11 +27,20 @@ def load_model(config: ModelConfig, *, weights: Path | None = None) -> PreTraine
             of `config.path`.
 
     Raises:
-        UsageError: its configuration or weights cannot be read.
+        UsageError: its configuration or weights cannot be read, or weights are missing.
     """
-    with _told(weights or config.path):
-        model = AutoModelForImageTextToText.from_pretrained(
-            weights or config.path, dtype=getattr(torch, config.dtype), local_files_only=True
+    folder = weights or config.path
+    with _told(folder):
+        loaded: Any = AutoModelForImageTextToText.from_pretrained(
+            folder, dtype=getattr(torch, config.dtype), local_files_only=True, output_loading_info=True
+        )
+    model, found = loaded
+    if missing := sorted(found["missing_keys"]):  # Transformers makes them up at random, and warns
+        foreign = next(iter(sorted(found["unexpected_keys"])), None)
+        hint = f"they hold {foreign}, which it has not: names of another program?" if foreign else "is it complete?"
+        raise UsageError(
+            f"model.path={folder}: {len(missing)} weights of the model, {missing[0]} first, are in none of the files "
+            f"of this folder; {hint}"
         )
     return prepared(model.to(device()), config)  # type: ignore[arg-type]
 
@@ -39,7 +50,7 @@ def _told(path: Path | str) -> Iterator[None]:
     """Say which model cannot be read."""
     try:
         yield
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError, ImportError) as error:
         lines = str(error).strip().splitlines()
         told = lines[0] if lines else type(error).__name__
         raise UsageError(
@@ -50,6 +61,22 @@ def _told(path: Path | str) -> Iterator[None]:
 def device() -> torch.device:
     """Where models compute."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def require_trainable(folder: Path) -> None:
+    """Raise UsageError for a model whose weights are quantized: they cannot be trained, nor stored as they came."""
+    try:
+        quantized = json.loads((folder / "config.json").read_bytes()).get("quantization_config")
+    except (OSError, ValueError, AttributeError):
+        return  # whoever reads the model says what is wrong with it
+    if quantized:
+        kind = (
+            quantized.get("quant_method", "of an unknown kind") if isinstance(quantized, dict) else "of an unknown kind"
+        )
+        raise UsageError(
+            f"model.path={folder}: its weights are quantized ({kind}), and training needs them as they were before: "
+            "take the model that this one was made from"
+        )
 
 
 def load_skeleton(config: ModelConfig, stored: StoredModel) -> PreTrainedModel:

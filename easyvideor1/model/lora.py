@@ -33,7 +33,7 @@ def add_adapters(model: Any, config: LoraConfig) -> None:
     """Inject fresh adapters (they change nothing yet) and freeze all other weights.
 
     Raises:
-        UsageError: `peft` is missing, or no layer has one of the target names.
+        UsageError: `peft` is missing, or a target is the name of no layer.
     """
     need("peft", for_what="model.lora")
     import peft
@@ -111,14 +111,17 @@ def merge_adapters(model: Any) -> None:
 
 def _language_targets(model: Any, config: LoraConfig) -> list[str]:
     """Full names of the language model's layers with one of the target names; the vision tower stays as it is."""
-    names = [
-        name
-        for name, module in model.named_modules()
-        if is_language_weight(name) and isinstance(module, torch.nn.Linear) and name.split(".")[-1] in config.targets
-    ]
-    if not names:
-        raise UsageError(f"model.lora.targets: no layer of the language model is named {', '.join(config.targets)}")
-    return names
+    named = [name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)]
+    layers = [name for name in named if is_language_weight(name)]
+    there = sorted({name.split(".")[-1] for name in layers})
+    unknown = [target for target in config.targets if target not in there]
+    # The usual ones are those of all families; a mixture of experts has no layers of some of these names.
+    if unknown and (config.targets != LoraConfig().targets or len(unknown) == len(config.targets)):
+        raise UsageError(
+            f"model.lora.targets: no layer of the language model is named {', '.join(unknown)}; its layers are "
+            f"{', '.join(there)}"
+        )
+    return [name for name in layers if name.split(".")[-1] in config.targets]
 
 
 def _adapted_layers(model: Any) -> list[Any]:

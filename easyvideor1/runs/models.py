@@ -14,10 +14,10 @@ from easyvideor1.config import RunConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.model import lora
 from easyvideor1.model.families import vision_tower
-from easyvideor1.model.load import device, load_skeleton
+from easyvideor1.model.load import device, load_skeleton, require_trainable
 from easyvideor1.model.weights import copy_weights
 from easyvideor1.rollout.hf import HFEngine
-from easyvideor1.runs.starting_model import load_model, stored_model
+from easyvideor1.runs.starting_model import load_model, model_files, stored_model
 from easyvideor1.training import checkpoint, sequence, shared_prefix
 from easyvideor1.training.forward import PackForward
 from easyvideor1.training.health import require_finite
@@ -70,6 +70,8 @@ def load_models(config: RunConfig, ranks: Ranks, *, algorithm: Algorithm, resume
         UsageError: a model cannot be read.
         RunError: a weight that the policy begins with is no number.
     """
+    with ranks.agree("model to train"):
+        require_trainable(model_files(config.model.path))
     group = sequence.join(ranks, config.parallel)
     load = partial(_sharded, group=group) if ranks.size > 1 else _whole
     stored = checkpoint.weights_folder(resume_from) if resume_from else None

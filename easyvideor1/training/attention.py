@@ -18,23 +18,37 @@ import torch
 
 from easyvideor1.training.kernels import Heads, kernel_for
 from easyvideor1.training.layout import PackLayout, Range
+from easyvideor1.training.sequence import SequenceGroup
 
 
 def pack_attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layout: PackLayout, *, scale: float
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    layout: PackLayout,
+    *,
+    scale: float,
+    group: SequenceGroup | None = None,
 ) -> torch.Tensor:
     """The attention output of each token of a pack.
 
     Args:
-        query: [L, H, D].
-        key, value: [L, K, D], K a divisor of H.
+        query: [L, H, D]; of several ranks, those of this rank's tokens [n, H, D].
+        key, value: [L, K, D], or [n, K, D]; K a divisor of H.
         layout: who sees whom.
         scale: multiplies the scores.
+        group: the ranks that compute this pack together; None: this one alone.
 
     Returns:
-        [L, H, D] of query's dtype.
+        As query, of its dtype.
     """
-    return _PackAttention.apply(query, key, value, layout, scale)  # type: ignore[no-any-return]
+    heads = query, key, value
+    if group is not None and group.size > 1:
+        heads = query, group.repeated(key), group.repeated(value)
+        heads = tuple(group.to_heads(part, num_tokens=layout.num_tokens) for part in heads)
+    assert len(heads[0]) == layout.num_tokens, f"pack of {len(heads[0])}, layout of {layout.num_tokens} tokens"
+    out: torch.Tensor = _PackAttention.apply(*(part.contiguous() for part in heads), layout, scale)
+    return group.to_tokens(out) if group is not None and group.size > 1 else out
 
 
 class _PackAttention(torch.autograd.Function):

@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -34,7 +34,8 @@ from easyvideor1.algo.carried import Carried
 from easyvideor1.config_train import MomentKind
 from easyvideor1.errors import RunError
 from easyvideor1.model import lora
-from easyvideor1.model.weights import checkpoint_tensors
+from easyvideor1.model.weights import checkpoint_shapes, checkpoint_tensors
+from easyvideor1.model.whole import whole
 from easyvideor1.training import manifest, shelf
 from easyvideor1.training.masters import VALUES, MasterWeights
 from easyvideor1.training.optimizers import MOMENT_BYTES, MOMENTS, AdamW, pieces
@@ -86,8 +87,8 @@ class RunState:
 class Saver:
     """Writes the checkpoints of a run into a folder and keeps the newest `keep` of them, and the best.
 
-    Of several ranks the first writes the weights, which all gather one tensor at a time, and each its part of the
-    optimizer. All must make the same calls.
+    Of several ranks the first writes the weights, which all gather, and each its part of the optimizer. All must make
+    the same calls.
 
     Args:
         in_background: copy the tensors to main memory and write them while the run goes on.
@@ -193,8 +194,8 @@ class Saver:
             if self._ranks.is_first:
                 for name, parts in files.files:
                     (draft / name).parent.mkdir(exist_ok=True)
-                    whole = {key: replace(item, content=lambda: next(contents)) for key, item in parts.items()}
-                    written[name] = write_parts(draft / name, whole)
+                    made = {key: replace(item, content=lambda: next(contents)) for key, item in parts.items()}
+                    written[name] = write_parts(draft / name, made)
                 if not lora.has_adapters(model):
                     _write_form(model, files.files, draft / "model")
                 (draft / STATE).write_text(json.dumps(asdict(state)), encoding="utf-8")
@@ -333,44 +334,32 @@ def _draft(final: Path) -> Path:
 
 def _whole_files(model: PreTrainedModel, masters: MasterWeights) -> _Whole:
     """The weights, or the adapters where only they train, in files of a bounded size; and those of a value head."""
-    whole = _adapter_files(model) if lora.has_adapters(model) else _model_files(model)
+    files = _of_whole(lora.ADAPTERS, lora.adapters(model)) if lora.has_adapters(model) else _model_files(model)
     if not masters.of_values:
-        return whole
-    parts = {name: whole_of(weight) for name, weight in masters.of_values.items()}
-    return _Whole(
-        [*whole.files, (VALUE_HEAD, parts)], chain(whole.contents, (part.content() for part in parts.values()))
-    )
+        return files
+    values = _of_whole(VALUE_HEAD, masters.of_values)
+    return _Whole([*files.files, *values.files], chain(files.contents, values.contents))
 
 
-def _adapter_files(model: PreTrainedModel) -> _Whole:
-    adapters = lora.adapters(model)
-    parts = {name: whole_of(tensor) for name, tensor in adapters.items()}
-    return _Whole([(lora.ADAPTERS, parts)], (whole_of(tensor).content() for tensor in adapters.values()))
+def _of_whole(name: str, tensors: Mapping[str, torch.Tensor]) -> _Whole:
+    return _Whole([(name, {key: whole_of(tensor) for key, tensor in tensors.items()})], whole(tensors.values()))
 
 
 def _model_files(model: PreTrainedModel) -> _Whole:
-    """The weights, in files of a bounded size.
-
-    The weights are gone through twice, once for their shapes, so that those that have to be made are not all there at
-    once.
-    """
+    """The weights, in files of a bounded size."""
     files: list[dict[str, Part]] = [{}]
     size = 0
-    for name, tensor in checkpoint_tensors(model):
+    for name, tensor in checkpoint_shapes(model):
         part = whole_of(tensor)
         if files[-1] and size + part.num_bytes > FILE_BYTES:
             files.append({})
             size = 0
-        files[-1][name] = replace(part, content=_unmade)
+        files[-1][name] = part
         size += part.num_bytes
     names = [f"model-{number:05d}-of-{len(files):05d}" for number in range(1, len(files) + 1)]
     names = names if len(files) > 1 else ["model"]
-    contents = (whole_of(tensor).content() for _, tensor in checkpoint_tensors(model))
+    contents = (tensor for _, tensor in checkpoint_tensors(model))
     return _Whole([(f"model/{name}.safetensors", parts) for name, parts in zip(names, files, strict=True)], contents)
-
-
-def _unmade() -> torch.Tensor:
-    raise AssertionError("the content of a whole tensor comes in its turn")
 
 
 def _write_form(model: PreTrainedModel, files: Files, folder: Path) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from easyvideor1.errors import RunError
-from easyvideor1.model.parts import local_part
+from easyvideor1.model.parts import held_part
 
 
 def require_finite(model: nn.Module, *, where: str) -> None:
@@ -15,7 +15,7 @@ def require_finite(model: nn.Module, *, where: str) -> None:
     Raises:
         RunError: a weight holds NaN or infinity; names the first, and how many there are.
     """
-    held = {name: local_part(weight)[0] for name, weight in model.named_parameters()}
+    held = {name: held_part(weight) for name, weight in model.named_parameters()}
     bad = [name for name, weight in held.items() if not bool(torch.isfinite(weight).all())]
     if bad:
         weight = held[bad[0]]

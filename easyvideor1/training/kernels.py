@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import NamedTuple, Protocol
 
 import torch
@@ -145,12 +145,13 @@ def _ends_and_longest(blocks: Blocks) -> tuple[tuple[torch.Tensor, torch.Tensor]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlockByBlock:
-    """A kernel made of functions for one block, whose tensors are [K, H / K, L, D] and log-sum-exps [K, H / K, L]."""
+    """A kernel made of functions for a few blocks of equal lengths, whose tensors are [B, N, L, D] and log-sum-exps
+    [B, N, L]; see `_Calls`."""
 
-    block_forward: Callable[[Heads, bool, float], tuple[torch.Tensor, torch.Tensor]]
-    """(block, is_causal, scale) -> output and log-sum-exps."""
-    block_backward: Callable[[torch.Tensor, Heads, torch.Tensor, torch.Tensor, bool, float], Heads]
-    """(gradient of the output, block, output, log-sum-exps, is_causal, scale) -> gradients, those of keys and values
+    blocks_forward: Callable[[Heads, bool, float], tuple[torch.Tensor, torch.Tensor]]
+    """(blocks, is_causal, scale) -> output and log-sum-exps."""
+    blocks_backward: Callable[[torch.Tensor, Heads, torch.Tensor, torch.Tensor, bool, float], Heads]
+    """(gradient of the output, blocks, output, log-sum-exps, is_causal, scale) -> gradients, those of keys and values
     for each query head."""
 
     def forward(
@@ -158,11 +159,13 @@ class BlockByBlock:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         out = torch.empty_like(heads.query)
         lse = out.new_empty(out.shape[1], len(out), dtype=torch.promote_types(out.dtype, torch.float32))
-        outs, lses = out.split(blocks.query_lengths), lse.split(blocks.query_lengths, 1)
-        for block, out_part, lse_part in zip(_each(heads, blocks), outs, lses, strict=True):
-            found, found_lse = self.block_forward(block, is_causal, scale)
-            out_part.copy_(_by_token(found))
-            lse_part.copy_(found_lse.flatten(0, 1))
+        calls = _Calls(blocks, num_kv=heads.key.shape[1])
+        for of_call, out_part, lse_part in zip(
+            calls.of_heads(heads), calls.of_queries(out), calls.of_lse(lse), strict=True
+        ):
+            found, found_lse = self.blocks_forward(of_call, is_causal, scale)
+            out_part.copy_(found)
+            lse_part.copy_(found_lse)
         return out, lse
 
     def backward(
@@ -177,24 +180,63 @@ class BlockByBlock:
         scale: float,
     ) -> Heads:
         grads = Heads(*map(torch.empty_like, heads))
-        num_kv = heads.key.shape[1]
-        lengths = blocks.query_lengths
+        calls = _Calls(blocks, num_kv=heads.key.shape[1])
         parts = zip(
-            _each(heads, blocks),
-            (_by_key_head(part, num_kv) for part in grad.split(lengths)),
-            (_by_key_head(part, num_kv) for part in out.split(lengths)),
-            (part.unflatten(0, (num_kv, -1)) for part in lse.split(lengths, 1)),
-            grads.query.split(lengths),
-            grads.key.split(blocks.key_lengths),
-            grads.value.split(blocks.key_lengths),
+            calls.of_heads(heads),
+            calls.of_queries(grad),
+            calls.of_queries(out),
+            calls.of_lse(lse),
+            calls.of_queries(grads.query),
+            calls.of_keys(grads.key),
+            calls.of_keys(grads.value),
             strict=True,
         )
-        for block, grad_part, out_part, lse_part, query, key, value in parts:
-            found = self.block_backward(grad_part, block, out_part, lse_part, is_causal, scale)
-            query.copy_(_by_token(found.query))
-            for part, part_found in ((key, found.key), (value, found.value)):
-                torch.sum(part_found, 1, out=part.transpose(0, 1))
+        for of_call, grad_part, out_part, lse_part, query, key, value in parts:
+            found = self.blocks_backward(grad_part, of_call, out_part, lse_part, is_causal, scale)
+            query.copy_(found.query)
+            torch.sum(found.key, 1, keepdim=True, out=key)
+            torch.sum(found.value, 1, keepdim=True, out=value)
         return grads
+
+
+class _Calls:
+    """How blocks are dealt to calls of a kernel, without a copy: several of equal lengths one after another in a call
+    for each key-value head, or each block in a call of its own, whichever are fewer calls.
+
+    B of a call is then the number of blocks, or of key-value heads; N the query heads that share a key-value head.
+    """
+
+    def __init__(self, blocks: Blocks, *, num_kv: int) -> None:
+        lengths = zip(blocks.query_lengths, blocks.key_lengths, strict=True)
+        runs = [(pair, len(list(run))) for pair, run in groupby(lengths)]
+        self._queries = [(count, length) for (length, _), count in runs]
+        self._keys = [(count, length) for (_, length), count in runs]
+        self._num_kv = num_kv
+
+    def of_heads(self, heads: Heads) -> Iterator[Heads]:
+        sharing = heads.query.shape[1] // self._num_kv
+        parts = zip(self.of_queries(heads.query), self.of_keys(heads.key), self.of_keys(heads.value), strict=True)
+        for query, *shared in parts:
+            yield Heads(query, *(tensor.expand(-1, sharing, -1, -1) for tensor in shared))
+
+    def of_queries(self, tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+        """[Q, H, D] -> views [B, N, L, D]."""
+        return self._views(tensor, self._queries)
+
+    def of_keys(self, tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+        """[S, K, D] -> views [B, 1, L, D]."""
+        return self._views(tensor, self._keys)
+
+    def of_lse(self, tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+        """[H, Q] -> views [B, N, L]."""
+        return (part.squeeze(-1) for part in self._views(tensor.T[..., None], self._queries))
+
+    def _views(self, tensor: torch.Tensor, runs: Sequence[tuple[int, int]]) -> Iterator[torch.Tensor]:
+        parts = tensor.split([count * length for count, length in runs])
+        for (count, length), part in zip(runs, parts, strict=True):
+            blocks = part.unflatten(0, (count, length)).unflatten(2, (self._num_kv, -1))  # [blocks, L, K, N, D]
+            by_call = (2, 0, 3, 1, 4) if count > self._num_kv else (0, 2, 3, 1, 4)
+            yield from blocks.permute(by_call).unbind(0)
 
 
 def _flash_forward(block: Heads, is_causal: bool, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -236,8 +278,8 @@ def _plain_backward(
 
 
 VARLEN_FLASH = VarlenFlash()
-FLASH_ON_CPU = BlockByBlock(block_forward=_flash_forward, block_backward=_flash_backward)
-PLAIN = BlockByBlock(block_forward=_plain_forward, block_backward=_plain_backward)
+FLASH_ON_CPU = BlockByBlock(blocks_forward=_flash_forward, blocks_backward=_flash_backward)
+PLAIN = BlockByBlock(blocks_forward=_plain_forward, blocks_backward=_plain_backward)
 """Matrix products, some queries at a time, for devices and number formats without a flash kernel."""
 
 
@@ -265,28 +307,3 @@ def _scores(block: Heads, rows: slice, is_causal: bool, scale: float) -> torch.T
         hidden = torch.arange(scores.shape[-1], device=scores.device) > places[:, None]
         scores = scores.masked_fill(hidden, -math.inf)
     return scores
-
-
-def _each(heads: Heads, blocks: Blocks) -> Iterator[Heads]:
-    """The blocks as [K, H / K, L, D] each, without a copy: the query heads of a key head read the same memory."""
-    num_kv = heads.key.shape[1]
-    sharing = heads.query.shape[1] // num_kv
-    parts = zip(
-        heads.query.split(blocks.query_lengths),
-        heads.key.split(blocks.key_lengths),
-        heads.value.split(blocks.key_lengths),
-        strict=True,
-    )
-    for query, key, value in parts:
-        shared = (tensor.transpose(0, 1)[:, None].expand(-1, sharing, -1, -1) for tensor in (key, value))
-        yield Heads(_by_key_head(query, num_kv), *shared)
-
-
-def _by_key_head(tensor: torch.Tensor, num_kv: int) -> torch.Tensor:
-    """[L, H, D] -> [K, H / K, L, D], a view."""
-    return tensor.unflatten(1, (num_kv, -1)).permute(1, 2, 0, 3)
-
-
-def _by_token(tensor: torch.Tensor) -> torch.Tensor:
-    """[K, H / K, L, D] -> [L, H, D]."""
-    return tensor.permute(2, 0, 1, 3).flatten(1, 2)

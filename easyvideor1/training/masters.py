@@ -6,11 +6,12 @@ in every step. The optimizer therefore works on float32 copies, and the model ge
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import nn
 
+from easyvideor1.model.parts import held_part, is_sharded, summed, zeros_like
 from easyvideor1.training.value_head import ValueHead
 
 VALUES = "value_head"
@@ -47,9 +48,9 @@ class MasterWeights:
         """
         for weight in self.by_name.values():
             if weight.grad is None:
-                weight.grad = torch.zeros_like(weight)
+                weight.grad = zeros_like(weight)
             else:
-                weight.grad.zero_()
+                held_part(weight.grad).zero_()
 
     def collect_gradients(self) -> None:
         """Add the model's gradients to those of the copies, and clear them: call it after every backward."""
@@ -64,3 +65,19 @@ class MasterWeights:
         """Round the copies into the model: call it after every optimizer step."""
         for parameter, master in self._pairs:
             parameter.copy_(master)
+
+
+@torch.no_grad()
+def clip_gradients(weights: Iterable[nn.Parameter], *, max_norm: float) -> torch.Tensor:
+    """Shorten the gradients of weights so that they are no longer than `max_norm` together; returns how long they were.
+
+    They may be sharded; then all ranks must come here.
+    """
+    gradients = [weight.grad for weight in weights if weight.grad is not None]
+    held = [held_part(gradient) for gradient in gradients]
+    norm = torch.nn.utils.get_total_norm(held)
+    if is_sharded(gradients[0]):
+        norm = summed(norm.square(), gradients[0]).sqrt()
+    scale = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
+    torch._foreach_mul_(held, scale)  # type: ignore[attr-defined] - what PyTorch clips with
+    return norm

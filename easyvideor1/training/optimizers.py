@@ -15,7 +15,7 @@ import torch
 
 from easyvideor1.config_train import MomentKind, OptimizerConfig
 from easyvideor1.extras import need
-from easyvideor1.model.parts import local_part
+from easyvideor1.model.parts import held_part, zeros_like
 from easyvideor1.seeds import mix_seed
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -53,7 +53,7 @@ def make_optimizer(config: OptimizerConfig, groups: Groups, *, is_gpu: bool) -> 
     """
     options: dict[str, Any] = {"lr": config.learning_rate, "betas": config.betas, "eps": EPS}
     if config.states == "float32":
-        return Float32AdamW(groups, **options, fused=is_gpu)
+        return Float32AdamW(groups, **options, fused=True)
     if config.states == "bfloat16":
         return Bfloat16AdamW(groups, **options)
     return _eight_bit_adamw(is_gpu=is_gpu)(groups, **options)
@@ -80,10 +80,22 @@ def pieces(state: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 class Float32AdamW(torch.optim.AdamW):
+    """PyTorch's, where a process goes through what it holds of a sharded weight as if that were the weight."""
+
     def new_state(self, weight: torch.Tensor) -> dict[str, torch.Tensor]:
         is_on_device = any(group.get("fused") or group.get("capturable") for group in self.param_groups)
         step = torch.zeros((), device=weight.device if is_on_device else "cpu")
-        return {"step": step} | {key: torch.zeros_like(weight) for key in MOMENTS}
+        return {"step": step} | {key: zeros_like(weight) for key in MOMENTS}
+
+    def _init_group(self, group: dict[str, Any], *found: Any) -> bool:  # type: ignore[override]
+        """Fill the lists `found` with the tensors of a group's step."""
+        for weight in group["params"]:
+            if weight.grad is not None and not self.state[weight]:
+                self.state[weight] |= self.new_state(weight)
+        is_complex = super()._init_group(group, *found)
+        for tensors in found:
+            tensors[:] = [held_part(tensor) for tensor in tensors]
+        return is_complex
 
 
 class Bfloat16AdamW(torch.optim.Optimizer):
@@ -94,7 +106,7 @@ class Bfloat16AdamW(torch.optim.Optimizer):
         super().__init__(list(groups), {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0})
 
     def new_state(self, weight: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {"step": torch.zeros(())} | {key: torch.zeros_like(weight, dtype=torch.bfloat16) for key in MOMENTS}
+        return {"step": torch.zeros(())} | {key: zeros_like(weight, dtype=torch.bfloat16) for key in MOMENTS}
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -110,7 +122,7 @@ class Bfloat16AdamW(torch.optim.Optimizer):
             step = int(state["step"])
             random = torch.Generator(weight.device).manual_seed(mix_seed(step, index))
             whole = (weight, weight.grad, *(state[key] for key in MOMENTS))
-            for parts in zip(*(local_part(item)[0].view(-1).split(PIECE) for item in whole), strict=True):
+            for parts in zip(*(held_part(item).view(-1).split(PIECE) for item in whole), strict=True):
                 _step_of(*parts, group=group, step=step, random=random)
 
 

@@ -21,7 +21,7 @@ from easyvideor1.training.costs import Share, costs_of
 from easyvideor1.training.forward import PackForward
 from easyvideor1.training.full_kl import Words
 from easyvideor1.training.logprobs import Outputs, check_counts
-from easyvideor1.training.masters import MasterWeights
+from easyvideor1.training.masters import MasterWeights, clip_gradients
 from easyvideor1.training.meter import Meter
 from easyvideor1.training.minibatch import Minibatch
 from easyvideor1.training.optimizers import IS_OF_VALUES, make_optimizer, set_learning_rate
@@ -167,8 +167,8 @@ class Policy:
         meter.add("loss/total", Sum(total, once))
         for name, weights in norms.items():
             if weights:
-                norm = torch.nn.utils.clip_grad_norm_(weights.values(), self._config.max_grad_norm)
-                meter.add(name, Sum(_whole(norm), once))
+                norm = clip_gradients(weights.values(), max_norm=self._config.max_grad_norm)
+                meter.add(name, Sum(norm, once))
         tally = merged(self.sequence.one_each(self.ranks.gather(meter.read(), of="loss")))
         values = tally.values()
         if not all(math.isfinite(values[name]) for name in ("loss/total", *norms) if name in values):
@@ -285,12 +285,6 @@ class Policy:
         return self._forward_of(
             pack, media, temperature=self._temperature, with_entropy=with_entropy, reference=reference
         )
-
-
-def _whole(norm: torch.Tensor) -> torch.Tensor:
-    """A norm over sharded gradients as a plain number; before, its value may be that of this rank's part."""
-    full_tensor = getattr(norm, "full_tensor", None)
-    return full_tensor() if full_tensor else norm
 
 
 def _decayed_apart(masters: MasterWeights, *, weight_decay: float) -> list[dict]:

@@ -25,7 +25,7 @@ from easyvideor1.config import ParallelConfig
 from easyvideor1.errors import UsageError
 from easyvideor1.model import lora
 from easyvideor1.model.families import language_model, vision_tower
-from easyvideor1.model.parts import fill, is_sharded, local_part, part_like
+from easyvideor1.model.parts import fill, held_part, is_sharded, part_like
 from easyvideor1.model.skeleton import StoredAdapters, StoredModel, base_name, origins
 from easyvideor1.training.forward import PackForward
 from easyvideor1.training.ranks import Ranks
@@ -126,7 +126,7 @@ def _merge(weights: Mapping[str, torch.Tensor], adapters: StoredAdapters) -> Non
             if first:
                 product = files.whole(f"{before}{lora.SECOND}{after}").float() @ files.whole(name).float()
                 weight = weights[f"{before}.weight"]
-                local_part(weight)[0].add_(part_like(weight, adapters.scale * product))
+                held_part(weight).add_(part_like(weight, adapters.scale * product))
 
 
 def _mesh(config: ParallelConfig, ranks: Ranks) -> DeviceMesh:

@@ -19,6 +19,7 @@ from easyvideor1.model.families import layer_kinds, shares_prefix
 from easyvideor1.training import vision_attention
 from easyvideor1.training.attention import pack_attention
 from easyvideor1.training.layout import PackLayout
+from easyvideor1.training.lean_layers import make_lean
 from easyvideor1.training.pack import PackForm
 from easyvideor1.training.sequence import SequenceGroup
 
@@ -44,6 +45,7 @@ def enable(model: PreTrainedModel) -> None:
     AttentionMaskInterface.register(NAME, sdpa_mask)
     AttentionInterface.register(vision_attention.NAME, vision_attention.vision_attention)
     model.set_attn_implementation({"text_config": NAME, "vision_config": vision_attention.NAME})
+    make_lean(model)
 
 
 def pack_form(model: PreTrainedModel, *, shared: bool) -> PackForm:
@@ -84,10 +86,5 @@ def shared_prefix_attention(
     assert attention_mask is None, "a pack has no padding and takes no mask"
     assert query.shape[0] == 1, f"a pack is a batch of one, got {query.shape[0]}"
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    num_tokens, group = pack_layout.num_tokens, sequence_group or SequenceGroup()
     q, k, v = (heads[0].transpose(0, 1) for heads in (query, key, value))
-    if group.size > 1:
-        q, k, v = (group.to_heads(part, num_tokens=num_tokens) for part in (q, group.repeated(k), group.repeated(v)))
-    assert len(q) == num_tokens, f"pack of {len(q)}, layout of {num_tokens} tokens"
-    out = pack_attention(q.contiguous(), k.contiguous(), v.contiguous(), pack_layout, scale=scale)
-    return (group.to_tokens(out) if group.size > 1 else out)[None], None
+    return pack_attention(q, k, v, pack_layout, scale=scale, group=sequence_group)[None], None

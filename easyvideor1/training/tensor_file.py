@@ -20,7 +20,7 @@ import xxhash
 from safetensors import SafetensorError, safe_open
 
 from easyvideor1.errors import RunError
-from easyvideor1.model.parts import is_sharded, local_part
+from easyvideor1.model.parts import local_part
 
 WRITE_BYTES = 64 << 20
 """Written and added to the checksum at once."""
@@ -76,12 +76,8 @@ def part_of(tensor: torch.Tensor) -> Part:
 
 
 def whole_of(tensor: torch.Tensor) -> Part:
-    """The whole of a tensor; for a sharded one, `content` is a collective."""
-
-    def content() -> torch.Tensor:
-        return tensor.full_tensor() if is_sharded(tensor) else tensor  # type: ignore[attr-defined] - a DTensor
-
-    return Part(shape=tuple(tensor.shape), offsets=None, dtype=tensor.dtype, content=content)
+    """The whole of a tensor that is not made yet, or sharded: its content has to be given later."""
+    return Part(shape=tuple(tensor.shape), offsets=None, dtype=tensor.dtype, content=_unmade)
 
 
 def write_parts(path: Path, parts: Mapping[str, Part]) -> Written:
@@ -183,6 +179,10 @@ class Parts:
             num_read += stored.numel()
         if num_read != local.numel():
             raise RunError(f"{name}: {num_read} of {local.numel()} numbers are on disk")
+
+
+def _unmade() -> torch.Tensor:
+    raise AssertionError("the content of a whole tensor comes in its turn")
 
 
 def _content(part: Part) -> memoryview:

@@ -17,7 +17,7 @@ from easyvideor1.config import RunConfig
 from easyvideor1.data.prepare import Preparer
 from easyvideor1.errors import DataError
 from easyvideor1.model.vision import Media
-from easyvideor1.model.weights import checkpoint_tensors, full_tensors
+from easyvideor1.model.weights import checkpoint_tensors
 from easyvideor1.records.choice import greedy_accuracies
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.metrics import MetricsLog, Track
@@ -205,7 +205,7 @@ class Trainer:
         """Give the weights to the engine, which is at rest, where it has older ones."""
         version = self._state.step
         if version != self._synced:
-            self._engine.load_weights(full_tensors(checkpoint_tensors(self._policy.model)), version=version)
+            self._engine.load_weights(checkpoint_tensors(self._policy.model), version=version)
             self._synced = version
 
     def _note_bad(self, error: DataError) -> None:

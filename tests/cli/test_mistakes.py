@@ -5,10 +5,12 @@ import json
 import re
 import shlex
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
+from safetensors.numpy import load_file, save_file
 
 from easyvideor1.cli import main
 from easyvideor1.demo.setup import MODEL
@@ -225,6 +227,37 @@ def test_weights_that_are_missing_or_damaged_are_named(
         (place / "model" / "model.safetensors").write_bytes(weights)
     assert main(["train", "recipe.yaml", "model.path=model"]) == 2
     assert re.search(r"model\.path=model: the model cannot be read: .*is the folder complete", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("rename", "told"),
+    [
+        (
+            lambda name: f"_orig_mod.{name}",
+            r"\d+ weights of the model, .*hold _orig_mod\..*of another program",
+        ),
+        (lambda name: name if "q_proj" not in name else None, r"\d+ weights of the model, .*q_proj.* is it complete"),
+    ],
+    ids=["names of a compiled model", "left out"],
+)
+def test_weights_that_would_be_made_up_are_named(
+    place: Path, capsys: pytest.CaptureFixture, rename: Callable[[str], str | None], told: str
+) -> None:
+    shutil.copytree(MODEL, place / "model")
+    weights = load_file(MODEL / "model.safetensors")
+    named = {new: tensor for name, tensor in weights.items() if (new := rename(name)) is not None}
+    save_file(named, place / "model" / "model.safetensors", metadata={"format": "pt"})
+    assert main(["train", "recipe.yaml", "model.path=model"]) == 2
+    assert re.search(rf"model\.path=model: {told}", capsys.readouterr().err)
+
+
+def test_a_quantized_model_is_not_trained(place: Path, capsys: pytest.CaptureFixture) -> None:
+    shutil.copytree(MODEL, place / "model")
+    config = json.loads((MODEL / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "awq", "bits": 4}
+    (place / "model" / "config.json").write_text(json.dumps(config))
+    assert main(["train", "recipe.yaml", "model.path=model"]) == 2
+    assert "model.path=model: its weights are quantized (awq), and training needs" in capsys.readouterr().err
 
 
 def test_a_recipe_without_mistakes_runs_and_its_trackers_have_its_metrics(place: Path) -> None:

@@ -81,6 +81,9 @@ def test_stored_adapters_load_back_and_others_are_refused(tmp_path):
         lora.load_adapters(wrong, tmp_path)
     with pytest.raises(UsageError, match=r"no layer of the language model is named nothing"):
         lora.add_adapters(tiny_model("qwen3_vl"), LoraConfig(targets=("nothing",)))
+    with pytest.raises(UsageError, match=r"is named lm_head, kproj; its layers are down_proj, .*, v_proj"):
+        lora.add_adapters(tiny_model("qwen3_vl"), LoraConfig(targets=("q_proj", "lm_head", "kproj")))
+    lora.add_adapters(tiny_model("qwen3_vl_moe"), LoraConfig())  # its experts are no layers of the usual names
 
 
 def test_a_run_with_adapters_resumes_exactly_and_measures_kl_from_its_base(tmp_path):

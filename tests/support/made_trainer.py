@@ -12,7 +12,7 @@ from easyvideor1.config_tree import apply_overrides, build
 from easyvideor1.errors import MediaError
 from easyvideor1.model import lora
 from easyvideor1.model.families import vision_tower
-from easyvideor1.model.weights import copy_weights, full_tensors
+from easyvideor1.model.weights import copy_weights
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.report.terminal import open_progress
 from easyvideor1.rollout.hf import HFEngine
@@ -26,6 +26,7 @@ from easyvideor1.training.trainer import Trainer
 from easyvideor1.training.value_head import value_head_of
 from easyvideor1.types import Example, Prompt, Rollout, Score, StopReason
 from support.tiny_models import tiny_case, tiny_model
+from support.values import copied
 
 NUM_SAMPLES = 6
 STEPS = 4
@@ -172,7 +173,7 @@ def final_weights(trainer):
     """Those of the model, and of a value head."""
     policy = trainer._policy
     named = [*policy.model.state_dict().items(), *policy.masters.of_values.items()]
-    return {name: tensor.detach().clone() for name, tensor in full_tensors(named)}
+    return copied(named)
 
 
 def copy_of_reference(trainer: Trainer) -> Any:

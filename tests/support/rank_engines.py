@@ -13,7 +13,7 @@ import torch
 
 from easyvideor1.config import ParallelConfig
 from easyvideor1.errors import RunError
-from easyvideor1.model.weights import checkpoint_tensors, copy_weights, full_tensors
+from easyvideor1.model.weights import checkpoint_tensors, copy_weights
 from easyvideor1.rollout.engine import Engine, Sampling
 from easyvideor1.rollout.hf import HFEngine
 from easyvideor1.rollout.vllm.pump import Pump
@@ -153,7 +153,7 @@ def agreeing(engine: Engine, forward: PackForward, ranks: Ranks, *, max_mean_gap
 
 
 def give_weights(engine: AgreeingEngine, forward: PackForward, *, version: int) -> None:
-    engine.load_weights(full_tensors(checkpoint_tensors(forward.model)), version=version)
+    engine.load_weights(checkpoint_tensors(forward.model), version=version)
 
 
 @contextmanager
@@ -184,7 +184,7 @@ def comparisons(forward: PackForward, ranks: Ranks) -> Compared:
 
     def take_over() -> None:
         if keeps_old[0]:
-            for _ in full_tensors(checkpoint_tensors(forward.model)):  # as all others do
+            for _ in checkpoint_tensors(forward.model):  # as all others do
                 pass
         else:
             copy_weights(forward.model, sampler)

@@ -12,7 +12,6 @@ from safetensors.torch import load_file, save_file
 
 from easyvideor1.algo.fit import fitting_algorithm
 from easyvideor1.config_data import SourceConfig
-from easyvideor1.model.weights import full_tensors
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.runs.models import load_models
 from easyvideor1.training import shared_prefix, shelf
@@ -21,6 +20,7 @@ from easyvideor1.training.pack import pack_groups
 from easyvideor1.training.ranks import Ranks, joined
 from support.made_trainer import made_config, made_trainer
 from support.tiny_models import FAMILIES, tiny_case, tiny_model
+from support.values import copied
 
 CASES: Mapping[str, tuple[str, ...]] = {
     "qwen2_vl": (),
@@ -74,7 +74,7 @@ def load(folder: Path, name: str, ranks: Ranks) -> Loaded:
 
 def tensors(forward: PackForward) -> dict[str, torch.Tensor]:
     named = dict(forward.model.named_parameters(remove_duplicate=False)) | dict(forward.model.named_buffers())
-    return {name: tensor.detach().clone() for name, tensor in full_tensors(named.items())}
+    return copied(named.items())
 
 
 def logprobs(forward: PackForward) -> torch.Tensor:

@@ -27,7 +27,6 @@ from easyvideor1.config_data import SourceConfig
 from easyvideor1.config_train import OptimizerConfig
 from easyvideor1.data.order import Stratum, order
 from easyvideor1.model.load import prepared
-from easyvideor1.model.weights import full_tensors
 from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.metrics import is_wall_clock
 from easyvideor1.rollout.engine import Engine, Sampling
@@ -45,6 +44,7 @@ from support.made_trainer import ENCODER, Killed, MadePreparer, final_weights, l
 from support.rank_engines import Sampled, sampled
 from support.rank_loading import Loaded, load_all
 from support.tiny_models import Case, tiny_case, tiny_model
+from support.values import copied
 
 KINDS: dict[str, dict[str, Any]] = {
     "text": {},
@@ -124,8 +124,8 @@ def updated(
     )
     tally = policy.update([work], step=0)
     weights = policy.masters.by_name.items()
-    gradients = full_tensors((name, weight.grad) for name, weight in weights if weight.grad is not None)
-    return Updated(metrics=tally.values(), gradients={name: gradient.clone() for name, gradient in gradients})
+    gradients = copied((name, weight.grad) for name, weight in weights if weight.grad is not None)
+    return Updated(metrics=tally.values(), gradients=gradients)
 
 
 def cases_of(policy: Policy, kinds: Sequence[str]) -> list[Case]:
@@ -322,11 +322,10 @@ def steps_of_pairs(out: Path, ranks: Ranks) -> dict[str, Stepped]:
     for pair in PAIRS:
         trainer._step()
         weights = trainer._policy.masters.by_name.items()
-        gradients = full_tensors((name, weight.grad) for name, weight in weights if weight.grad is not None)
         found["/".join(pair)] = Stepped(
             **seen,
             metrics={},
-            gradients={name: gradient.clone() for name, gradient in gradients},
+            gradients=copied((name, weight.grad) for name, weight in weights if weight.grad is not None),
             weights=final_weights(trainer),
         )
     lines = [json.loads(line) for line in _lines(out / "metrics.jsonl")] if ranks.is_first else []

@@ -27,6 +27,7 @@ LAYOUTS = {
     "one group": layout_of((7, [3, 5, 1])),
     "long tail": layout_of((4, [40, 5, 5, 5])),
     "many groups": layout_of((1, [1, 1]), (5, [9]), (12, [3, 2, 6]), (2, [1]), (6, [4, 4])),
+    "equal lengths": layout_of((4, [3] * 5), (4, [3] * 5), (4, [3] * 5), (9, [2] * 4), (2, [6, 6])),
     "no shared prompt": layout_of((5, [3]), (2, [8])),
 }
 

@@ -72,17 +72,22 @@ class Batch:
         self._shift = torch.zeros(capacity, dtype=torch.int64, device=device)
         """Position of a token less its step."""
         self._last = torch.zeros(capacity, dtype=torch.int64, device=device)
-        self._keys: dict[int, torch.Tensor] = {}
-        """Full-attention layer -> [capacity, K, columns, D]."""
-        self._values: dict[int, torch.Tensor] = {}
+        self._kept: torch.Tensor | None = None
+        """Keys and values of the full-attention layers, [layers, 2, capacity, K, columns, D]."""
+        self._newest: dict[int, tuple[torch.Tensor, ...]] = {}
+        """Layer -> where the keys and values of this step's tokens go, [B, K, D] each."""
+        self._seen: dict[int, tuple[torch.Tensor, ...]] = {}
+        """Layer -> keys and values that the tokens of this step look at, [B, K, columns seen, D] each."""
         self.states: States = {}
         """Attention states of the sequences; the model writes to them."""
         self._ends = Stacks(device=device, dtype=dtype)
         """Whole prompts, and what comes after a beginning that is shared."""
         self._beginnings = Stacks(device=device, dtype=dtype)
         self._held: tuple[ReadPrompt, ...] = ()
-        self._seen = slice(0, 0)
-        """Columns that the tokens of this step look at."""
+        self._first = 0
+        """Step of the first token among all responses under way."""
+        self._is_level = False
+        """Whether all of them began in that step."""
         self._seen_mask: torch.Tensor | None = None
         """[B, columns seen]; None: each slot sees all of them."""
         self._vocab_size, self._device = vocab_size, device
@@ -134,7 +139,8 @@ class Batch:
 
     def finished(self, end_ids: torch.Tensor) -> list[int]:
         """Rows whose newest token ends them."""
-        is_over = torch.isin(self.newest_tokens(), end_ids) | (self._last[: len(self)] <= self.step)
+        is_end = (self.newest_tokens()[:, None] == end_ids).any(-1)
+        is_over = is_end.logical_or_(self._last[: len(self)] <= self.step)
         return is_over.nonzero().squeeze(-1).tolist()
 
     def written(self, slots: Sequence[int]) -> list[tuple[list[int], list[float]]]:
@@ -176,6 +182,10 @@ class Batch:
             if layer in self.states:
                 parts.insert(0, self.states[layer])
             self.states[layer] = torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+        if self._kept is None and (kept := slots[0].read.kept):
+            key, _ = next(iter(kept.values()))
+            shape = (len(kept), 2, self.capacity, len(key), self.columns, key.shape[-1])
+            self._kept = _zeros(shape, like=key)
         self._held = tuple(held)
         self._restack()
         self._seat()
@@ -192,8 +202,8 @@ class Batch:
             target, source = (torch.tensor(slots, device=self._device) for slots in (to, move))
             for tensor in (self.tokens, self.logprobs, self._uniforms, self._mask, self._shift, self._last):
                 tensor[target] = tensor[source]
-            for tensor in (*self._keys.values(), *self._values.values()):
-                used = tensor[:, :, window]
+            for of_layer in () if self._kept is None else self._kept.flatten(0, 1):
+                used = of_layer[:, :, window]
                 used[target] = used[source]
             for tensor in (state for states in self.states.values() for state in states):
                 tensor[target] = tensor[source]
@@ -213,27 +223,31 @@ class Batch:
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float
     ) -> torch.Tensor:
         """Attention of the newest tokens to their prompts and to the tokens before them; see attention.Attend."""
-        num_rows, num_heads, _, size = query.shape
-        num_kv = key.shape[1]
-        if layer not in self._keys:
-            shape = (self.capacity, num_kv, self.columns, size)
-            self._keys[layer], self._values[layer] = _zeros(shape, like=key), _zeros(shape, like=key)
-        keys, values = self._keys[layer][:num_rows], self._values[layer][:num_rows]
-        keys[:, :, self.column], values[:, :, self.column] = key[:, :, 0], value[:, :, 0]
+        return self.attend_newest(layer, query[:, :, 0], key[:, :, 0], value[:, :, 0], scaling)[:, None]
+
+    def attend_newest(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float
+    ) -> torch.Tensor:
+        """See decoding.AttendNewest."""
+        for place, newest in zip(self._newest[layer], (key, value), strict=True):
+            place.copy_(newest)
         # The query heads that share a key-value head are queries to it: no key is repeated.
-        folded = query.reshape(num_rows, num_kv, num_heads // num_kv, size)
-        own = attention_with_total(
-            folded, keys[:, :, self._seen], values[:, :, self._seen], self._seen_mask, scaling=scaling
-        )
-        return merged(own, self._attend_prompts(layer, folded, scaling)).reshape(num_rows, 1, num_heads, size)
+        folded = query.unflatten(1, (key.shape[1], -1))
+        keys, values = self._seen[layer]
+        own = attention_with_total(folded, keys, values, self._seen_mask, scaling=scaling)
+        return merged(own, self._attend_prompts(layer, folded, scaling)).flatten(1, 2)
 
     def begin_step(self) -> None:
         """Before the newest tokens are read: they may be looked at from now on."""
+        assert self._kept is not None, "no responses were taken in"
         self._mask[: len(self), self.column] = 0
-        self._seen = self._window()
-        starts = {slot.start for slot in self.slots}
-        is_all = len(starts) == 1 and self._seen.stop - self._seen.start == self.step - min(starts) + 1
-        self._seen_mask = None if is_all else self._mask[: len(self), self._seen]
+        window = self._window()
+        is_all = self._is_level and window.stop - window.start == self.step - self._first + 1
+        self._seen_mask = None if is_all else self._mask[: len(self), window]
+        kept = self._kept[:, :, : len(self)]
+        layers = self.slots[0].read.kept
+        self._newest = {n: pair.unbind(0) for n, pair in zip(layers, kept[..., self.column, :].unbind(0), strict=True)}
+        self._seen = {n: pair.unbind(0) for n, pair in zip(layers, kept[..., window, :].unbind(0), strict=True)}
 
     def _attend_prompts(self, layer: int, folded: torch.Tensor, scaling: float) -> tuple[torch.Tensor, torch.Tensor]:
         """[B, K, R, D] and [B, K, R]."""
@@ -245,8 +259,7 @@ class Batch:
 
     def _window(self) -> slice:
         """Columns that hold tokens of responses under way."""
-        first = min(slot.start for slot in self.slots)
-        start, end = first % self.columns, self.column + 1
+        start, end = self._first % self.columns, self.column + 1
         return slice(start, end) if start < end else slice(0, self.columns)
 
     def _restack(self) -> None:
@@ -257,6 +270,8 @@ class Batch:
 
     def _seat(self) -> None:
         """Say which slots belong to which prompts, after slots have come or gone."""
+        starts = {slot.start for slot in self.slots}
+        self._first, self._is_level = min(starts, default=0), len(starts) == 1
         self._ends.seat([slot.read for slot in self.slots])
         self._beginnings.seat([slot.read.beginning for slot in self.slots])
         self.ways = ways(

@@ -1,9 +1,9 @@
 """One token more for every sequence: the text layers without what Transformers' own forward does around them.
 
 At one token per sequence that forward spends most of its time on what has to be done for any input (masks, caches,
-outputs to record, wrappers of every layer). The layers' own modules do all the arithmetic here too, so adapters and
-experts are as they are there. A response is text, whose positions are equal on all three axes: the rotation by three
-positions is then the plain one, whatever a family's order of the axes.
+outputs to record, wrappers of every layer and module). Whatever is not a plain linear layer is called as the module it
+is, so that adapters and experts are as they are there. A response is text, whose positions are equal on all three
+axes: the rotation by three positions is then the plain one, whatever a family's order of the axes.
 
 Legend: B sequences, C hidden size, H query heads, K key-value heads, D head size.
 """
@@ -11,16 +11,30 @@ Legend: B sequences, C hidden size, H query heads, K key-value heads, D head siz
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
-from easyvideor1.rollout.hf.attention import Attend
+from easyvideor1.model.pointwise import norm_scale, rotated
+
+Function = Callable[[torch.Tensor], torch.Tensor]
+
+
+class AttendNewest(Protocol):
+    """Attention of the newest tokens to all that each may see, itself among it."""
+
+    def __call__(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float
+    ) -> torch.Tensor:
+        """query [B, H, D], key and value [B, K, D] of the newest tokens -> [B, H, D]."""
+        ...
 
 
 class Decoding:
-    """The text layers of a model all of whose layers have full attention."""
+    """The text layers of a model all of whose layers have full attention, as long as its weights stay."""
 
     def __init__(self, text: Any) -> None:
         """
@@ -34,7 +48,7 @@ class Decoding:
         self._rotary_scaling = float(rotary.attention_scaling)
         self._layers = [_Layer(layer) for layer in text.layers]
 
-    def __call__(self, tokens: torch.Tensor, positions: torch.Tensor, attend: Attend) -> torch.Tensor:
+    def __call__(self, tokens: torch.Tensor, positions: torch.Tensor, attend: AttendNewest) -> torch.Tensor:
         """
         Args:
             tokens, positions: int64 [B]; the newest token of each sequence.
@@ -42,17 +56,12 @@ class Decoding:
         Returns:
             [B, C] after the last norm.
         """
-        hidden = self._text.embed_tokens(tokens[:, None])
+        hidden = self._text.embed_tokens(tokens)
         angles = positions[:, None].float() * self._frequencies
-        cos, sin = (
-            (wave * self._rotary_scaling).to(hidden.dtype)[:, None, None] for wave in (angles.cos(), angles.sin())
-        )
-        # The first half of a head turns against the second: x cos + (-x2, x1) sin.
-        half = sin.shape[-1] // 2
-        sin = torch.cat((-sin[..., :half], sin[..., half:]), -1)
+        cos, sin = ((wave * self._rotary_scaling).to(hidden.dtype)[:, None] for wave in (angles.cos(), angles.sin()))
         for layer in self._layers:
             hidden = layer(hidden, cos, sin, attend)
-        return self._text.norm(hidden)[:, 0]
+        return self._text.norm(hidden)
 
 
 class _Layer:
@@ -62,35 +71,63 @@ class _Layer:
         attention = layer.self_attn
         self._index, self._scaling, self._size = attention.layer_idx, attention.scaling, attention.head_dim
         self._norm, self._mlp_norm = _norm(layer.input_layernorm), _norm(layer.post_attention_layernorm)
-        self._mlp = layer.mlp
-        self._query, self._key, self._value = attention.q_proj, attention.k_proj, attention.v_proj
-        self._out = attention.o_proj
-        has_head_norms = hasattr(attention, "q_norm")
-        self._query_norm = _norm(attention.q_norm) if has_head_norms else None
-        self._key_norm = _norm(attention.k_norm) if has_head_norms else None
+        self._query, self._key = _linear(attention.q_proj), _linear(attention.k_proj)
+        self._value, self._out = _linear(attention.v_proj), _linear(attention.o_proj)
+        self._head_norms = _head_norms(attention)
+        self._mlp = _mlp(layer.mlp)
 
-    def __call__(self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attend: Attend) -> torch.Tensor:
-        """[B, 1, C] to the same."""
+    def __call__(
+        self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attend: AttendNewest
+    ) -> torch.Tensor:
+        """[B, C] to the same; cos and sin [B, 1, D]."""
         normed = self._norm(hidden)
-        heads = (*normed.shape[:2], -1, self._size)
-        query, key = self._query(normed).view(heads), self._key(normed).view(heads)
-        if self._query_norm is not None and self._key_norm is not None:
-            query, key = self._query_norm(query), self._key_norm(key)
-        query, key = (_rotated(states, cos, sin).transpose(1, 2) for states in (query, key))
-        value = self._value(normed).view(heads).transpose(1, 2)
-        out = attend(self._index, query, key, value, self._scaling)
-        hidden = hidden + self._out(out.flatten(2))
+        of_heads = len(normed), -1, self._size
+        query, key = self._query(normed).view(of_heads), self._key(normed).view(of_heads)
+        heads = rotated(self._head_norms(query, key), cos, sin)
+        query, key = heads.split((query.shape[1], key.shape[1]), 1)
+        out = attend(self._index, query, key, self._value(normed).view(of_heads), self._scaling)
+        hidden = hidden + self._out(out.flatten(1))
         return hidden + self._mlp(self._mlp_norm(hidden))
 
 
-def _norm(module: Any) -> Callable[[torch.Tensor], torch.Tensor]:
-    """A root mean square norm: in float32 in one operation; in half precision by its module, which rounds twice, as
+def _linear(module: Any) -> Function:
+    """A plain linear layer without the call of its module."""
+    return partial(F.linear, weight=module.weight, bias=module.bias) if type(module) is nn.Linear else module
+
+
+def _mlp(module: Any) -> Function:
+    """The layer behind the attention, over [B, C]: gated, or experts."""
+    if not hasattr(module, "gate_proj"):
+        return lambda states: module(states[:, None])[:, 0]
+    gate, up, down = map(_linear, (module.gate_proj, module.up_proj, module.down_proj))
+    activation = module.act_fn
+    return lambda states: down(activation(gate(states)) * up(states))
+
+
+def _norm(module: Any) -> Function:
+    """A root mean square norm: in float32 in few operations; in half precision by its module, which rounds twice, as
     the actor does."""
     if module.weight.dtype != torch.float32:
         return module
-    return lambda states: F.rms_norm(states, states.shape[-1:], module.weight, module.variance_epsilon)
+    return _rms_norm(module.weight, module.variance_epsilon)
 
 
-def _rotated(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """[B, 1, heads, D]; cos and (-sin, sin) [B, 1, 1, D]."""
-    return heads * cos + heads.roll(heads.shape[-1] // 2, -1) * sin
+def _head_norms(attention: Any) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """From queries [B, H, D] and keys [B, K, D] to both normed, [B, H + K, D]; some families do not norm them."""
+    if not hasattr(attention, "q_norm"):
+        return lambda query, key: torch.cat((query, key), 1)
+    norms = attention.q_norm, attention.k_norm
+    if norms[0].weight.dtype != torch.float32:
+        return lambda query, key: torch.cat((norms[0](query), norms[1](key)), 1)
+    num_heads = [projection.out_features // attention.head_dim for projection in (attention.q_proj, attention.k_proj)]
+    weight = torch.cat([norm.weight.expand(number, -1) for norm, number in zip(norms, num_heads, strict=True)])
+    norm_of_both = _rms_norm(weight, norms[0].variance_epsilon)
+    return lambda query, key: norm_of_both(torch.cat((query, key), 1))
+
+
+def _rms_norm(weight: torch.Tensor, epsilon: float) -> Function:
+    """
+    Args:
+        weight: [.., size]; the last axis is normed.
+    """
+    return lambda states: (states * norm_scale(states, epsilon)).mul_(weight)

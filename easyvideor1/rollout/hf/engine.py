@@ -159,6 +159,8 @@ class HFEngine:
     @torch.no_grad()
     def _admit(self, batch: Batch, queue: _Queue) -> bool:
         """Take in responses as far as there is room, and sample their first tokens; whether there were any."""
+        if queue.head is None:
+            return False
         reads = {read.prompt: read for read in batch.reads}
         unread: dict[Prompt, _Unread] = {}
         chosen: list[tuple[Wanted, int, Prompt]] = []
@@ -292,7 +294,7 @@ class HFEngine:
         """One more token for every response."""
         batch.begin_step()
         if self._decoding is not None:
-            hidden = self._decoding(batch.newest_tokens(), batch.positions(), batch.attend)
+            hidden = self._decoding(batch.newest_tokens(), batch.positions(), batch.attend_newest)
         else:
             hidden = language_model(self._model)(
                 input_ids=batch.newest_tokens()[:, None],

@@ -66,22 +66,30 @@ class Sampler:
         """
         if not how.is_plain:
             logits = logits.div_(how.temperature[:, None])
-        log_total = logits.logsumexp(-1)
+        largest = logits.amax(-1, keepdim=True)
+        shares = (logits - largest).exp_()
+        log_total = shares.sum(-1).log_() + largest.squeeze(-1)
         if not log_total.isfinite().all():
             raise RunError("the model's logits are not finite, so no token can be sampled; its weights are broken")
-        banned = logits.index_select(-1, self._banned)
-        logits.index_fill_(-1, self._banned, -torch.inf)
-        largest = logits.amax(-1)
-        if self._banned.numel():
-            self.banned_hits += int((banned.amax(-1) > largest).sum())
-        shares = (logits - largest[:, None]).exp_()
+        # The largest share is 1. Where a banned token has it, the others may be too small to be told apart.
+        if self._banned.numel() and float(shares.index_select(-1, self._banned).amax()) == 1.0:
+            shares = self._shares_of_others(logits)
+        shares.index_fill_(-1, self._banned, 0.0)
         if not how.is_plain:
             shares = _filtered(shares, how)
         cumulative = shares.cumsum(-1, dtype=torch.float64)
         tokens = torch.searchsorted(cumulative, uniforms[:, None] * cumulative[:, -1:], right=True).squeeze(-1)
         if not how.is_plain:
-            tokens = torch.where(how.is_greedy, logits.argmax(-1), tokens)
+            likeliest = logits.index_fill(-1, self._banned, -torch.inf).argmax(-1)
+            tokens = torch.where(how.is_greedy, likeliest, tokens)
         return tokens, logits.gather(-1, tokens[:, None]).squeeze(-1) - log_total
+
+    def _shares_of_others(self, logits: torch.Tensor) -> torch.Tensor:
+        """[B, V] shares relative to the largest of a token that is not banned, and 0 of those that are."""
+        others = logits.index_fill(-1, self._banned, -torch.inf)
+        largest = others.amax(-1)
+        self.banned_hits += int((logits.index_select(-1, self._banned).amax(-1) > largest).sum())
+        return (others - largest[:, None]).exp_()
 
 
 def _filtered(shares: torch.Tensor, how: Ways) -> torch.Tensor:

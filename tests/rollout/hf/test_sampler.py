@@ -45,6 +45,14 @@ def test_banned_tokens_never_come_and_log_probs_are_those_of_the_whole_distribut
     assert sampled(Sampling(max_response_tokens=1), banned=(1,))[2] == 0
 
 
+def test_a_banned_token_that_outweighs_all_others_leaves_them_their_shares():
+    logits = torch.tensor([2.0, 0.0, 1.0, 500.0])  # beside 500 the others are 0 in float32
+    shares, logprobs, hits = sampled(Sampling(max_response_tokens=1), banned=(3,), logits=logits)
+    torch.testing.assert_close(shares[:3], logits[:3].softmax(-1), atol=2 / N, rtol=0)
+    assert (float(shares[3]), hits) == (0.0, N)
+    assert logprobs[0] == [-498.0]
+
+
 @pytest.mark.parametrize(
     ("filters", "kept"),
     [
