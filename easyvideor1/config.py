@@ -114,13 +114,13 @@ class ParallelConfig:
     DeepSpeed-Ulysses): for videos whose activations do not fit on one GPU. It must divide the number of ranks and of
     attention heads."""
     cpu_offload: bool = False
-    """Keep that part, weights and optimizer, in main memory while it is not computed with: slower, for small GPUs; of
-    several ranks only."""
+    """Keep a rank's part of weights and optimizer in main memory while it is not computed with: slower, for small GPUs;
+    needs several ranks."""
     compile: bool = False
     """Compile the layers with torch.compile: the first steps take minutes, the others less time."""
     timeout_s: float = 1800.0
-    """Time a rank waits for the others before the run ends with an error; longer than decoding and sampling may differ
-    between ranks."""
+    """Time a rank waits for the others before the run ends with an error. Give more than decoding and sampling may take
+    longer on one rank than on another."""
 
     def __post_init__(self) -> None:
         check_time("parallel", self, "timeout_s")

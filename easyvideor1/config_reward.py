@@ -71,7 +71,8 @@ class RewardConfig:
     memory_mb: int = 2048
     """Address space of one such process."""
     sandbox: tuple[str, ...] = ()
-    """Command that runs Python answers in a sandbox of yours; none: programs are compared as text, never run."""
+    """Command that runs Python answers in a sandbox of yours. Without it, and without `run_python`, programs are
+    compared as text and never run."""
     run_python: bool = False
     """Run Python answers on the tests of their rows in the sandbox that ships: no network, no files, no processes,
     `memory_mb` of memory, `deadline_s` for all tests of an answer. The log says which walls hold on the machine."""

@@ -61,7 +61,7 @@ class RolloutConfig:
     engine: Literal["hf", "vllm", "vllm_server"] = "hf"
     """What samples: the actor itself in a loop of this package, vLLM in this process, or vLLM servers."""
     vllm: VLLMConfig = field(default_factory=VLLMConfig)
-    """Settings of the last two."""
+    """Settings of vLLM, in this process or as servers."""
 
     n: int = 8
     """Rollouts per prompt (group size)."""
@@ -114,7 +114,7 @@ class ValidationConfig:
     """How validation questions are answered, beside the greedy response that the best checkpoint is chosen by."""
 
     temperature: float = 1.0
-    """Of the sampled responses (train.validation_samples of them per question)."""
+    """Temperature of the sampled responses, of which there are train.validation_samples per question."""
     top_p: float = 1.0
     """Sample among the likeliest tokens that together have this probability; 1: among all."""
     top_k: int = 0

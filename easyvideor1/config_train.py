@@ -21,8 +21,8 @@ class OptimizerConfig:
     betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of AdamW's two moments."""
     states: MomentKind = "float32"
-    """Number type of the two moments: 4, 2 or about 1 byte for each of them and weight. bfloat16 is rounded at random;
-    8bit is torchao's, in a run of one process. The weights that are moved stay in float32."""
+    """Number type of the two moments: 4, 2 or about 1 byte per moment and weight. bfloat16 is rounded at random; 8bit
+    is torchao's and needs a run of one process. The weights that the optimizer works on stay in float32."""
     weight_decay: float = 0.01
     """Share of a weight that is taken away per step, times the learning rate."""
     max_grad_norm: float = 1.0
@@ -148,6 +148,11 @@ class TrainConfig:
         """Steps of the run, which are known once its samples are (see `RunConfig.with_samples`)."""
         assert self.steps is not None, "the steps of this run follow from its samples"
         return self.steps
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether the rollouts of the next step are sampled while a step trains."""
+        return self.async_level > 0
 
     @property
     def updates_in_all(self) -> int:

@@ -166,9 +166,9 @@ class MediaPlan:
     content: str = ""
     """Digest of the file's content when it was planned: the decoder refuses another; "" is not compared."""
     origin: str = ""
-    """Digest of all that one of these frames depends on, whichever others are taken (see video.keys); "": not told."""
+    """Digest of everything that a single frame depends on (see video.keys.origin_of); "": unknown."""
     setting: str = ""
-    """The frame setting in words, for people who look after a cache; "": not told."""
+    """The frame setting in words (see video.keys.setting_of); "": unknown."""
     warnings: tuple[str, ...] = ()
 
 
@@ -285,13 +285,13 @@ Scorer = Callable[[Sequence[tuple[Sample, str, int]]], list[Score]]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class TokenCredit:
-    """What each token of a rollout is worth, where a value head says what could be expected; float64 [L] each."""
+    """Advantages, returns and values of the tokens of a rollout, with a value head; float64 [L] each."""
 
     advantages: np.ndarray
     returns: np.ndarray
-    """What the value of each token's state is to become."""
+    """The targets of the values."""
     values: np.ndarray
-    """Of the state before each token, before the update."""
+    """The value of the state before each token, before the update."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

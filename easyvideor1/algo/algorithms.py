@@ -64,10 +64,11 @@ class Algorithm:
     advantage: AdvantageKind = "grpo"
     """See algo.advantages; "one" gives every response the advantage 1."""
     own_advantage: str | None = None
-    """Instead of it: "file.py:function" that takes the rewards of a group (NaN: unscored) and returns their advantages;
-    the path is relative to the recipe."""
+    """A function of yours in the place of `advantage`, "file.py:function": it takes the rewards of a group (NaN:
+    unscored) and returns their advantages; the path is relative to the recipe."""
     own_loss: str | None = None
-    """Instead of `loss`: "file.py:function" that takes algo.losses.Terms and returns the loss of each token."""
+    """A function of yours in the place of `loss`, "file.py:function": it takes algo.losses.Terms and returns a loss for
+    each token; the path is relative to the recipe."""
     loss: LossKind = "clip"
     """Loss of tokens that the policy sampled; see algo.losses."""
     offline_loss: LossKind = "clip"
@@ -76,7 +77,8 @@ class Algorithm:
     """What current over old probability is taken of: each token, the sequence (geometric mean, GSPO), the same with
     token gradients (GSPO-token), or the whole trajectory (product)."""
     average: AverageKind = "token"
-    """Over all tokens of the batch, over sequences of their token means, or over sequences of sums / a fixed length."""
+    """How the losses of tokens are averaged: over all tokens of the batch, over sequences of their token means, or over
+    sequences of their sums divided by a fixed length."""
     fixed_length: int | None = None
     """Length that `average: fixed` divides by, in tokens; None: the response limit."""
     clip_low: float = 0.2
@@ -283,7 +285,7 @@ class Algorithm:
         return self.policy_weight > 0
 
     def loss_of(self, source: Literal["policy", "offline"]) -> LossKind:
-        """The token loss of a rollout from there."""
+        """The token loss of a rollout of this source."""
         return self.offline_loss if source == "offline" else self.loss
 
     @property

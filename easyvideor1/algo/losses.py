@@ -44,9 +44,9 @@ class Tokens:
     entropy: torch.Tensor | None = None
     """Entropy of the current policy at each token in nats; with an entropy bonus, gradients flow through it."""
     values: torch.Tensor | None = None
-    """Of the state before each token, by the value head; gradients flow through them."""
+    """The value head's value of the state before each token; gradients flow through it."""
     returns: torch.Tensor | None = None
-    """What the values should be."""
+    """The returns that the values are to predict."""
     old_values: torch.Tensor | None = None
     """The values before the first update on the batch."""
 

@@ -20,12 +20,12 @@ EXAMPLES = ("easyvideor1 cache stats demo-run/cache",)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    stats = actions.add_parser("stats", help="how many entries of which kind and size")
+    stats = actions.add_parser("stats", help="count entries and bytes, by codec")
     verify = actions.add_parser("verify", help="compare every entry with its checksum; exit code 1 if one is damaged")
     verify.add_argument(
         "--remove", action="store_true", help="remove damaged entries; they are decoded again when needed"
     )
-    gc = actions.add_parser("gc", help="remove leftovers of killed writers, and entries by age or total size")
+    gc = actions.add_parser("gc", help="remove leftovers of killed writers, and entries by age, size or setting")
     cache_gc.add_arguments(gc)
     export = actions.add_parser("export", help="copy the entries into another cache folder, packed in another way")
     export.add_argument("--out", required=True, metavar="DIR", help="the other folder")
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     importing = actions.add_parser("import", help="take over frames that EasyVideoR1 stored as .pt files")
     importing.add_argument("folder", type=Path, metavar="PT_DIR", help="folder that `preprocessed_video` starts from")
     add_settings(importing)
-    importing.add_argument("--data", action="append", default=[], metavar="FILE", help="data file; may stand twice")
+    importing.add_argument("--data", action="append", default=[], metavar="FILE", help="data file; may be repeated")
     importing.add_argument("--json", action="store_true", help="print one line of JSON")
     add_worker_arguments(importing)
     for action in (stats, verify, gc, export):

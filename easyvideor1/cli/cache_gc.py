@@ -13,7 +13,10 @@ SIZE_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 def add_arguments(gc: argparse.ArgumentParser) -> None:
     gc.add_argument(
-        "--max-bytes", type=size_bytes, metavar="N", help="keep at most this much, e.g. 500G (oldest use goes first)"
+        "--max-bytes",
+        type=size_bytes,
+        metavar="N",
+        help="keep at most this much, e.g. 500G, by last use",
     )
     gc.add_argument(
         "--unused-days", "--older-than", type=float, metavar="D", help="remove entries not used for this many days"
@@ -22,9 +25,7 @@ def add_arguments(gc: argparse.ArgumentParser) -> None:
     gc.add_argument(
         "--delete", action="append", default=[], metavar="WORDS", help="remove a setting, e.g. 'fps=2 max_frames=128'"
     )
-    gc.add_argument(
-        "--keep", action="append", default=[], metavar="WORDS", help="keep a setting, and remove the others"
-    )
+    gc.add_argument("--keep", action="append", default=[], metavar="WORDS", help="keep a setting and remove all others")
     gc.add_argument("--yes", action="store_true", help="remove what --delete and --keep choose, not only list it")
 
 

@@ -25,7 +25,7 @@ def add_settings(parser: argparse.ArgumentParser, *, data: bool = True) -> None:
     else:
         metavar, words_help = "section.key=value", "settings"
     parser.add_argument("words", nargs="*", metavar=metavar, help=f"{words_help} (`easyvideor1 config` lists them)")
-    parser.add_argument("--recipe", help="take settings from a recipe; words come before it")
+    parser.add_argument("--recipe", help="take settings from a recipe; settings on the command line override it")
     if data:
         parser.add_argument("--media-root", help="folder that relative media paths start from (default: the file's)")
         parser.add_argument("--cache", metavar="DIR", help="folder of the frame cache, the same as cache.dir=DIR")

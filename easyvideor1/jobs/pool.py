@@ -33,7 +33,6 @@ class Pool(Generic[Item, Result]):
         function: picklable; its package errors come back as they are, any other exception as a JobError.
         workers: processes at most; each starts when it is first needed.
         deadline_s: wall time one item may take; then its process is killed and the item's error is a JobTimeout.
-        threads: cores a process may use for compiled loops.
         memory_bytes: largest address space of a process; None: no limit.
         recycle_after: items after which a process is replaced; None: never.
     """
@@ -44,12 +43,11 @@ class Pool(Generic[Item, Result]):
         *,
         workers: int,
         deadline_s: float,
-        threads: int = 1,
         memory_bytes: int | None = None,
         recycle_after: int | None = None,
     ) -> None:
         self.deadline_s = deadline_s
-        self._function, self._threads, self._memory_bytes = function, threads, memory_bytes
+        self._function, self._memory_bytes = function, memory_bytes
         self._recycle_after = recycle_after
         self._lock = threading.Lock()
         self._workers: set[Worker[Item, Result]] = set()
@@ -136,7 +134,7 @@ class Pool(Generic[Item, Result]):
         return worker if worker is not None and worker.is_alive else self._start()
 
     def _start(self) -> Worker[Item, Result]:
-        worker = Worker(self._function, threads=self._threads, memory_bytes=self._memory_bytes)
+        worker = Worker(self._function, memory_bytes=self._memory_bytes)
         with self._lock:
             self._workers.add(worker)
         return worker

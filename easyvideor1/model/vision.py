@@ -16,7 +16,7 @@ from easyvideor1.types import Example
 
 Features = Mapping[str, torch.Tensor]
 """Visual arguments of one prompt under the model's names (pixel_values, image_grid_thw, pixel_values_videos,
-video_grid_thw), as data.encode.media_inputs makes them; only those the prompt has."""
+video_grid_thw), as data.vision_inputs.media_inputs makes them; only those the prompt has."""
 KINDS = {"image": ("pixel_values", "image_grid_thw"), "video": ("pixel_values_videos", "video_grid_thw")}
 
 

@@ -49,6 +49,9 @@ def _as_stored(model: Any, tensors: Iterable[tuple[str, torch.Tensor]]) -> Itera
         # It does not come from files. Transformers would look the rules up in all its modules, for every tensor.
         rules = get_model_conversion_mapping(model, add_legacy=False)
         model._weight_conversions = [rule for rule in rules if not isinstance(rule, PrefixChange)]
+    if not model._weight_conversions:
+        yield from tensors
+        return
     for name, tensor in tensors:
         yield from revert_weight_conversion(model, {name: tensor}).items()
 

@@ -33,27 +33,24 @@ class Stopwatch:
         self._slowest: tuple[float, str] | None = None
 
     @contextmanager
-    def part(self, name: Part, *, item: str = "") -> Iterator[None]:
-        """Time a block as `name`; `item` says which sample or batch it worked on, for the slowest-item note."""
+    def part(self, name: Part) -> Iterator[None]:
+        """Time a block as `name`."""
         self._charge()
         self._running.append(name)
-        begin = self._mark
         try:
             yield
         finally:
             self._charge()
             self._running.pop()
-            if item:
-                self.note_item(name, item=item, seconds=self._mark - begin)
 
     def note_item(self, name: Part, *, item: str, seconds: float) -> None:
-        """Remember an item that took long, also one that another process measured."""
+        """Remember an item that took long, whoever measured it."""
         if self._slowest is None or seconds > self._slowest[0]:
             self._slowest = (seconds, f"{name} {item}: {seconds:.2f} s")
 
     @property
     def slowest(self) -> str:
-        """The slowest item since the last restart, in words; empty if no part named one."""
+        """The slowest item since the last restart, in words; empty if none was noted."""
         return self._slowest[1] if self._slowest else ""
 
     def values(self) -> dict[str, float]:

@@ -106,7 +106,7 @@ def response_tally(responses: Sequence[ScoredResponse]) -> Tally:
     return tally
 
 
-def unjudged_frac(responses: Sequence[ScoredResponse]) -> float:
-    """Share of the greedy responses that nobody could judge; their accuracy could be this much higher."""
+def unscored_greedy_frac(responses: Sequence[ScoredResponse]) -> float:
+    """Share of the greedy responses that could not be scored; their accuracy could be this much higher."""
     greedy = [scored for scored in responses if scored.index is None]
     return sum(scored.is_asked and not scored.score.is_scored for scored in greedy) / max(1, len(greedy))

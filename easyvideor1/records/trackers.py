@@ -66,7 +66,16 @@ class TensorBoard:
         self._writer.close()
 
 
-class WeightsAndBiases:
+class _Run:
+    """What trackers have in common whose package gives a run to log to."""
+
+    _run: Any
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        self._run.log(dict(values), step=step)
+
+
+class WeightsAndBiases(_Run):
     """A run of Weights & Biases; its files are in the folder `wandb` of the run."""
 
     def __init__(self, run: TrackedRun) -> None:
@@ -82,14 +91,11 @@ class WeightsAndBiases:
             settings=wandb.Settings(console="off", silent=True),
         )
 
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        self._run.log(dict(values), step=step)
-
     def close(self, *, is_done: bool) -> None:
         self._run.finish(exit_code=0 if is_done else 1)
 
 
-class Trackio:
+class Trackio(_Run):
     """A run of trackio, in its own folder (TRACKIO_DIR)."""
 
     def __init__(self, run: TrackedRun) -> None:
@@ -99,14 +105,11 @@ class Trackio:
             project=run.project, name=f"{run.name}-{run.id}", config=dict(run.config), resume="allow", embed=False
         )
 
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        self._run.log(dict(values), step=step)
-
     def close(self, *, is_done: bool) -> None:
         self._run.finish()
 
 
-class SwanLab:
+class SwanLab(_Run):
     """A run of SwanLab; its files are in the folder `swanlab` of the run."""
 
     def __init__(self, run: TrackedRun) -> None:
@@ -120,9 +123,6 @@ class SwanLab:
             log_dir=str(run.folder / "swanlab"),
             config=dict(run.config),
         )
-
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        self._run.log(dict(values), step=step)
 
     def close(self, *, is_done: bool) -> None:
         self._run.finish("success" if is_done else "crashed")

@@ -57,63 +57,73 @@ class Together:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grader:
-    """The function of the worker processes."""
+class Settings:
+    """The settings that all workers share."""
 
     weights: Mapping[str, float]
     thinking: bool
     reading: str
     """Name of a reading: where the answer stands."""
+    sandbox: tuple[str, ...]
+    isolation: Isolation | None
+    """The walls behind which Python answers are run on the tests of their rows; None: they are not run."""
+    workers: int
+    deadline_s: float
+    memory_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grader:
+    """The function of the worker processes."""
+
+    settings: Settings
     rewards: Mapping[str, str]
     """Problem type -> "file.py:function"."""
     parts: Mapping[str, str]
     """Name -> "file.py:function"."""
     arguments: Mapping[str, Mapping[str, Any]]
     """Name of one of these -> keyword arguments of its function."""
-    sandbox: tuple[str, ...]
-    isolation: Isolation | None
-    """The walls behind which Python answers are run on the tests of their rows; None: they are not run."""
-    memory_bytes: int
-    deadline_s: float
 
     def warm_up(self, response: Heavy | Together) -> None:
         """Load the user's functions, and import what the response's problem type needs."""
         register_places(rewards=self.rewards, parts=self.parts, arguments=self.arguments)
-        if self.sandbox:
+        settings = self.settings
+        if settings.sandbox:
             # A little less than the deadline, so that the command is ended too and not only this process.
-            REGISTRY.rewards["python code"] = sandbox_reward(self.sandbox, timeout_s=0.9 * self.deadline_s)
+            REGISTRY.rewards["python code"] = sandbox_reward(settings.sandbox, timeout_s=0.9 * settings.deadline_s)
         router.warm_up(response.sample.problem_type)
 
     def __call__(self, response: Heavy | Together) -> Score | list[Score]:
         """The score, or those of several in order; of a gold answer alone a score of 1, or the error of
         `router.check`."""
         if isinstance(response, Together):
-            return router.scores_of_inputs([item.answered for item in response.responses], thinking=self.thinking)
-        sample, text = response.sample, response.text
-        if text is not None and self.isolation is not None and is_tried(sample):
-            return self._tried(response, self.isolation)
+            answered = [item.answered for item in response.responses]
+            return router.scores_of_inputs(answered, thinking=self.settings.thinking)
+        sample, text, isolation = response.sample, response.text, self.settings.isolation
+        if text is not None and isolation is not None and is_tried(sample):
+            return self._tried(response, isolation)
         if text is not None and router.runs_own_code(sample):
             return self._score(response)
         run = in_time if router.can_be_interrupted(sample, text) else in_child
-        return run(lambda: self._judge(response), limit_s=response.limit_s)
+        return run(lambda: self._score_or_check(response), limit_s=response.limit_s)
 
-    def _judge(self, response: Heavy) -> Score:
-        if response.text is None:
-            router.check([response.sample])
-            if self.isolation is not None:
-                check_tests(response.sample, "run")
-            return Score(value=1.0)
-        return self._score(response)
+    def _score_or_check(self, response: Heavy) -> Score:
+        if response.text is not None:
+            return self._score(response)
+        router.check([response.sample])
+        if self.settings.isolation is not None:
+            check_tests(response.sample, "run")
+        return Score(value=1.0)
 
     def _tried(self, response: Heavy, isolation: Isolation) -> Score:
         """The score of a program that is run on the tests of its row."""
-        sample = response.sample
-        limits = Limits(cpu_s=response.limit_s, wall_s=wall_limit_s(response.limit_s), memory_bytes=self.memory_bytes)
-        said = read_response(response.text or "")
-        reading = reading_of(self.reading)
+        sample, settings = response.sample, self.settings
+        said, reading = read_response(response.text or ""), reading_of(settings.reading)
         program, reason = in_time(lambda: router.read_answer(sample, said, reading), limit_s=response.limit_s)
         found = TaskScore(0.0, None, reason)
         if program is not None:
+            wall_s = wall_limit_s(response.limit_s)
+            limits = Limits(cpu_s=response.limit_s, wall_s=wall_s, memory_bytes=settings.memory_bytes)
             try:
                 trial = tried(program.source, read_tests(sample), _sandbox(isolation), limits)
             except JobTimeout as late:
@@ -122,17 +132,18 @@ class Grader:
                 # The user's parts are not run where a late answer is settled, which is the trainer.
                 trial = 0.0, late.problem
             found = TaskScore(trial[0], program.source, trial[1])
-        return router.finish(found, response.answered, said, weights=self.weights, thinking=self.thinking)
+        return router.finish(found, response.answered, said, weights=settings.weights, thinking=settings.thinking)
 
     def _score(self, response: Heavy) -> Score:
+        settings = self.settings
         return router.score(
             response.sample,
             response.text or "",
-            weights=self.weights,
-            thinking=self.thinking,
+            weights=settings.weights,
+            thinking=settings.thinking,
             overlong=response.overlong,
             num_tokens=response.num_tokens,
-            reading=reading_of(self.reading),
+            reading=reading_of(settings.reading),
         )
 
 

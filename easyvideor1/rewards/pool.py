@@ -18,6 +18,7 @@ from easyvideor1.config_reward import RewardConfig
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.rewards import router
 from easyvideor1.rewards.code_tests import check_tests, is_tried
+from easyvideor1.rewards.grader import Settings
 from easyvideor1.rewards.input_functions import Answered
 from easyvideor1.rewards.judge import Judge
 from easyvideor1.rewards.judged import judge_all
@@ -25,7 +26,7 @@ from easyvideor1.rewards.parse import read_response
 from easyvideor1.rewards.parts import overlong_part
 from easyvideor1.rewards.readings import TAGS, Reading
 from easyvideor1.rewards.registry import REGISTRY, register_places
-from easyvideor1.rewards.workers import Settings, Workers, kind_of_reason
+from easyvideor1.rewards.workers import Workers, kind_of_reason
 from easyvideor1.sandbox.probe import isolation_here
 from easyvideor1.types import Sample, Score
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from easyvideor1.errors import DataError, JobDied, JobError, JobOutOfMemory, JobTimeout
@@ -13,12 +13,11 @@ from easyvideor1.jobs.pool import Outcome, Pool
 from easyvideor1.rewards import router
 from easyvideor1.rewards.budget import Budget
 from easyvideor1.rewards.code_tests import is_tried, tests_text
-from easyvideor1.rewards.grader import Grader, Heavy, Together, wall_limit_s, without_content
+from easyvideor1.rewards.grader import Grader, Heavy, Settings, Together, wall_limit_s, without_content
 from easyvideor1.rewards.input_functions import Answered
 from easyvideor1.rewards.parse import read_response
 from easyvideor1.rewards.registry import REGISTRY
 from easyvideor1.rewards.router import TaskScore
-from easyvideor1.sandbox.isolation import Isolation
 from easyvideor1.sandbox.runs import START_S
 from easyvideor1.types import Sample, Score
 
@@ -28,20 +27,6 @@ SLOWEST_KEPT = 5
 SPARE_S = 2.0
 """Seconds that a worker may go on beyond the limit it keeps itself, before it is killed."""
 KINDS = {JobTimeout: "time", JobOutOfMemory: "memory", JobDied: "crash", JobError: "error"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """The settings that all workers share."""
-
-    weights: Mapping[str, float]
-    thinking: bool
-    reading: str
-    sandbox: tuple[str, ...]
-    isolation: Isolation | None
-    workers: int
-    deadline_s: float
-    memory_bytes: int
 
 
 class Workers:
@@ -184,16 +169,10 @@ class Workers:
         if self._pool is None:
             settings = self._settings
             grader = Grader(
-                weights=settings.weights,
-                thinking=settings.thinking,
-                reading=settings.reading,
+                settings=settings,
                 rewards={name: place for (kind, name), place in REGISTRY.places.items() if kind == "reward"},
                 parts={name: place for (kind, name), place in REGISTRY.places.items() if kind == "part"},
                 arguments={name: given for name, given in REGISTRY.arguments.items() if given},
-                sandbox=settings.sandbox,
-                isolation=settings.isolation,
-                memory_bytes=settings.memory_bytes,
-                deadline_s=settings.deadline_s,
             )
             self._pool = Pool(
                 grader,

@@ -18,8 +18,8 @@ from easyvideor1.errors import UsageError
 from easyvideor1.model.weights import checkpoint_tensors
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.hf import HFEngine
+from easyvideor1.rollout.vllm.arguments import Among
 from easyvideor1.rollout.vllm.colocated import colocated_engine
-from easyvideor1.rollout.vllm.core import Among
 from easyvideor1.rollout.vllm.launch import started_servers
 from easyvideor1.rollout.vllm.servers import ServersEngine
 from easyvideor1.runs.models import Models
@@ -55,11 +55,11 @@ def engine_of_policy(config: RunConfig, parts: Parts, policy: Policy, models: Mo
         UsageError: vLLM is missing or refuses the recipe; or servers are to be started where not all ranks reach them.
         RunError: no server is there, or one does not start.
     """
-    rollout, overlaps = config.rollout, config.train.async_level > 0
+    rollout, overlaps = config.rollout, config.train.overlaps
     if rollout.engine == "hf":
         yield models.engine(policy, parts.encoder, tokens_per_batch=rollout.tokens_per_batch)
         return
-    # Where sampling is beside learning, so is what ranks gather for it.
+    # Sampling beside an update runs in a thread of its own, so its gathers need a group of their own.
     ranks = policy.ranks.twin() if overlaps else policy.ranks
     with _vllm_engine(config, parts, ranks) as engine:
         yield AgreeingEngine(
@@ -78,8 +78,9 @@ def engine_of_policy(config: RunConfig, parts: Parts, policy: Policy, models: Mo
 def _vllm_engine(config: RunConfig, parts: Parts, ranks: Ranks) -> Iterator[Engine]:
     model = model_files(config.model.path)
     if config.rollout.engine == "vllm":
+        among = Among(rank=ranks.rank, timeout_s=config.parallel.timeout_s) if ranks.size > 1 else None
         with ranks.agree("engines"):  # vLLM gathers there too, within the same time
-            engine = colocated_engine(config, parts.encoder, folder=model, among_ranks=_place(config, ranks))
+            engine = colocated_engine(config, parts.encoder, folder=model, among_ranks=among)
         yield engine
         return
     vllm = config.rollout.vllm
@@ -104,10 +105,6 @@ def _vllm_engine(config: RunConfig, parts: Parts, ranks: Ranks) -> Iterator[Engi
                 run=run,
             )
         yield engine
-
-
-def _place(config: RunConfig, ranks: Ranks) -> Among | None:
-    return Among(rank=ranks.rank, timeout_s=config.parallel.timeout_s) if ranks.size > 1 else None
 
 
 def _started(config: RunConfig, model: Path, ranks: Ranks) -> AbstractContextManager[Sequence[str]]:

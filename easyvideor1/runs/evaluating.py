@@ -154,7 +154,7 @@ def _evaluate(
     return conclude(plans, settings, counts)
 
 
-def evaluate_on_ray(settings: EvalSettings, *, num_shards: int, address: str | None = None) -> dict[str, Any]:
+def evaluate_on_ray(settings: EvalSettings, *, num_shards: int) -> dict[str, Any]:
     """`evaluate_benchmarks` as shards, each a task of a Ray cluster that sees the same folders.
 
     Raises:
@@ -166,7 +166,6 @@ def evaluate_on_ray(settings: EvalSettings, *, num_shards: int, address: str | N
         EvaluateShard(settings),
         shards,
         deadline_s=SHARD_DEADLINE_S,
-        address=address,
         with_gpu=settings.engine.name != "openai",
     )
     for outcome in outcomes:

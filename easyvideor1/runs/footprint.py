@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from easyvideor1.algo.algorithms import Algorithm
 from easyvideor1.algo.fit import fitting_algorithm
 from easyvideor1.config import RunConfig
 from easyvideor1.model.sizes import Sizes
@@ -28,7 +29,7 @@ GRADIENTS, GRADIENTS_AGAIN = 0.5, 0.75
 """Of what a layer keeps: gradients that exist beside it in the backward, usually and where layers are computed again
 (measured on a CPU, as perf.update_memory does)."""
 SAMPLING_COPIES = 4
-"""Tensors over the vocabulary that exist at once while a token is drawn."""
+"""Tensors over the vocabulary that exist at once while a token is sampled."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,14 +71,14 @@ def footprint(
         response_tokens: mean length of a response.
         ranks: GPUs that share the training.
     """
-    work = _Work(config, sizes, tokens, response_tokens=response_tokens, ranks=ranks)
+    work = _Work(config, sizes, tokens, fitting_algorithm(config), response_tokens=response_tokens, ranks=ranks)
     return Footprint(
         base=device.base_bytes,
         lasting=work.lasting(),
         update=work.update(is_gpu=is_gpu),
         rollout=work.rollout(device),
         host=work.host(),
-        overlaps=config.train.async_level > 0,
+        overlaps=config.train.overlaps,
     )
 
 
@@ -86,6 +87,7 @@ class _Work:
     config: RunConfig
     sizes: Sizes
     tokens: Tokens
+    algorithm: Algorithm
     response_tokens: int
     ranks: int
 
@@ -103,10 +105,6 @@ class _Work:
         """Ranks that share a weight."""
         return self.ranks if self.config.parallel.shard == "full" else 1
 
-    @property
-    def _needs_reference(self) -> bool:
-        return fitting_algorithm(self.config).needs_reference and self.config.model.lora is None
-
     def lasting(self) -> dict[str, int]:
         sizes, shards, item = self.sizes, self._shards, self._item
         all_weights = sizes.weights + sizes.adapters
@@ -117,8 +115,8 @@ class _Work:
             "float32 copies of the weights that train": sizes.trained * F32 if is_copied else 0,
             "gradients": sizes.trained * F32 // shards,
             "optimizer": _moment_bytes(self.config, sizes) // shards,
-            "reference model": sizes.weights * held // shards if self._needs_reference else 0,
-            "value head": (2 + len(MOMENTS)) * (sizes.hidden + 1) * F32 // shards if self._has_values else 0,
+            "reference model": sizes.weights * held // shards if self._has_second_model else 0,
+            "value head": (2 + len(MOMENTS)) * (sizes.hidden + 1) * F32 // shards if self.algorithm.needs_values else 0,
             "copy that samples": sizes.weights * item if self._has_copy else 0,
         }
         if self.config.parallel.cpu_offload and self._is_sharded:
@@ -126,12 +124,13 @@ class _Work:
         return {name: size for name, size in parts.items() if size}
 
     @property
-    def _has_values(self) -> bool:
-        return fitting_algorithm(self.config).needs_values
+    def _has_second_model(self) -> bool:
+        """With LoRA the reference is the model with its adapters off."""
+        return self.algorithm.needs_reference and not self.config.model.lora
 
     @property
     def _has_copy(self) -> bool:
-        return self.config.rollout.engine == "hf" and (self._is_sharded or self.config.train.async_level > 0)
+        return self.config.rollout.engine == "hf" and (self._is_sharded or self.config.train.overlaps)
 
     def update(self, *, is_gpu: bool) -> dict[str, int]:
         sizes, item = self.sizes, self._item
@@ -148,7 +147,7 @@ class _Work:
             tower = num_patches * (sizes.tower_layers + GRADIENTS) * per_patch
         ends = num_tokens * (4 * item + F32) * sizes.hidden
         mergers = num_patches * 2 * sizes.mergers * sizes.tower_hidden * item
-        made = fitting_algorithm(self.config)
+        made = self.algorithm
         has_full_kl = made.needs_reference and made.kl_kind == "full"
         logits = 2 + int(bool(made.entropy_coef)) + 2 * int(has_full_kl)
         of_output = sizes.vocabulary * sizes.hidden
@@ -215,7 +214,6 @@ class _Work:
     def host(self) -> dict[str, int]:
         prompts = self.config.train.prompts_per_step / self.ranks
         of_step = prompts * self.tokens.example_bytes_mean
-        is_ahead = self.config.train.async_level > 0
         offloaded = 0
         if self.config.parallel.cpu_offload and self._is_sharded:
             numbers = F32 * (self.sizes.weights + self.sizes.trained) + _moment_bytes(self.config, self.sizes)
@@ -223,7 +221,7 @@ class _Work:
         return {
             # Ranks that compute a pack together all have its pixels.
             "frames and patches of a step": round(of_step * self.config.parallel.sequence),
-            "the same of the step that is sampled ahead": round(is_ahead * of_step),
+            "the same of the step that is sampled ahead": round(self.config.train.overlaps * of_step),
             "the same, made ready for the next": round(min(of_step, self.config.data.ahead_mb * 2**20)),
             "weights and optimizer": offloaded,
         }
@@ -251,15 +249,17 @@ def concurrent_responses(config: RunConfig, tokens: Tokens, *, num_prompts: floa
 def text_layer_bytes(sizes: Sizes, *, item: int) -> int:
     """What a text layer keeps of a token for the backward.
 
-    Of each of its two norms the input in float32, the normalised values and the result; of queries and keys what their
-    norms and rotary positions need; values and the output of attention; of the MLP gate, up, their activation and
-    product.
+    Of each of its two norms the input in float32 and the result; queries and keys before their norms and after their
+    rotary positions; values and the output of attention; of the MLP gate, up, their activation and product. In half
+    precision, where norms and rotations are Transformers' own, also the normalised values and what lies between.
 
     Args:
         item: bytes of a number that the model computes in.
     """
-    norms = 2 * (F32 + 2 * item) * sizes.hidden if item != F32 else 24 * sizes.hidden
-    attention = item * (4 * sizes.query + 5 * sizes.key) + (0 if item == F32 else F32 * (sizes.query + sizes.key))
+    if item == F32:
+        return F32 * (4 * sizes.hidden + 3 * (sizes.query + sizes.key) + 4 * sizes.inner)
+    norms = 2 * (F32 + 2 * item) * sizes.hidden
+    attention = item * (4 * sizes.query + 5 * sizes.key) + F32 * (sizes.query + sizes.key)
     return norms + attention + 4 * item * sizes.inner
 
 

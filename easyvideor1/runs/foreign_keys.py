@@ -174,7 +174,7 @@ worker.rollout.ignore_eos|false||a response ends where the model ends it
 worker.rollout.enforce_eager|false|rollout.vllm.engine_args|{enforce_eager: ..}
 worker.rollout.enable_chunked_prefill|false|rollout.vllm.engine_args|{enable_chunked_prefill: ..}
 worker.rollout.tensor_parallel_size|2||each rank samples with an engine of its own; or `rollout.engine: vllm_server`
-worker.rollout.max_model_len|null|rollout.vllm.engine_args|{max_model_len: ..}
+worker.rollout.max_model_len|null||`data.max_prompt_tokens` + `rollout.max_response_tokens`
 worker.rollout.max_num_batched_tokens|8192|rollout.vllm.engine_args|{max_num_batched_tokens: ..}
 worker.rollout.disable_log_stats|true||rates of the engine are in metrics.jsonl
 worker.rollout.disable_tqdm|false||progress is shown on a terminal only

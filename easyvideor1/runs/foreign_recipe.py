@@ -9,25 +9,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
 from easyvideor1.algo.algorithms import named_algorithm
-from easyvideor1.config import RunConfig
+from easyvideor1.config import RunConfig, TrackerName
 from easyvideor1.config_tree import build, read_tree
 from easyvideor1.config_yaml import dump_yaml
 from easyvideor1.runs.foreign_keys import KEYS, SAME, Equivalent
 
-ESTIMATORS = {
-    "grpo": "grpo",
-    "ema_grpo": "ema_grpo",
-    "rloo": "rloo",
-    "remax": "remax",
-    "reinforce_plus_plus": "reinforce_plus_plus",
-    "gdpo": "gdpo",
-    "gae": "ppo",
-}
+SAME_ESTIMATORS = ("grpo", "ema_grpo", "rloo", "remax", "reinforce_plus_plus", "gdpo")
+ESTIMATORS = {"gae": "ppo"} | {name: name for name in SAME_ESTIMATORS}
 """Their advantage -> the algorithm whose advantage that is here."""
 LOSSES: Mapping[str, Mapping[str, Any]] = {
     "default": {"loss": "clip", "ratio": "token"},
@@ -37,14 +30,8 @@ LOSSES: Mapping[str, Mapping[str, Any]] = {
 }
 OF_CRITIC = "of a critic model; the values here are those of a head on the policy's own layers"
 KL_KINDS = {"kl": "k1", "abs": "abs", "mse": "k2", "low_var_kl": "k3", "full": "full"}
-ENGINE_ARGS = (
-    "gpu_memory_utilization",
-    "enforce_eager",
-    "enable_chunked_prefill",
-    "max_num_batched_tokens",
-    "max_model_len",
-)
-TRACKERS = ("tensorboard", "wandb", "trackio", "swanlab", "mlflow")
+ENGINE_ARGS = ("gpu_memory_utilization", "enforce_eager", "enable_chunked_prefill", "max_num_batched_tokens")
+TRACKERS = get_args(TrackerName)
 NO_LIMIT = 1_000_000
 MOMENTS = {"adamw": "float32", "adamw_bf16": "bfloat16"}
 OFFLOADED = ("fsdp.enable_cpu_offload", "offload.offload_params", "offload.offload_optimizer")
@@ -96,14 +83,14 @@ def converted(path: Path) -> Converted:
 
 
 def _left_out(given: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
-    rows = {key.name: key for key in KEYS}
+    known = {key.name: key for key in KEYS}
     found = []
     for name, value in given.items():
-        row = rows.get(name)
-        if row is None:
+        key = known.get(name)
+        if key is None:
             found.append((name, value, OF_CRITIC if name.startswith("worker.critic.") else "an unknown key"))
-        elif not row.ours and value != row.default:
-            found.append((name, value, row.note))
+        elif not key.ours and value != key.default:
+            found.append((name, value, key.note))
     return found
 
 
@@ -114,9 +101,8 @@ def _data(theirs: Mapping[str, Any], left_out: list[tuple[str, Any, str]]) -> di
         for limit in ("min_pixels", "max_pixels"):
             own = theirs[f"data.{kind}_{limit}"]
             budgets[f"data.{kind}.{limit}"] = theirs[f"data.{limit}"] if own is None else own
-    names = {"fps": "fps", "max_frames": "max_frames", "min_pixels": "min_pixels", "max_pixels": "max_pixels",
-             "total_pixels": "total_pixels"}  # fmt: skip
-    validation = {ours: theirs[f"data.val_video_{name}"] for name, ours in names.items()}
+    names = ("fps", "max_frames", "min_pixels", "max_pixels", "total_pixels")
+    validation = {name: theirs[f"data.val_video_{name}"] for name in names}
     validation = {name: value for name, value in validation.items() if value is not None}
     own_budget = {"video": validation} if validation else {}
     mode = theirs["data.video_source_mode"]
@@ -309,11 +295,11 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def markdown_table() -> str:
     """The table of docs/migrating.md."""
     lines = ["| their key | default | ours | note |", "|---|---|---|---|"]
-    lines += [_row(key) for key in KEYS]
+    lines += [_line(key) for key in KEYS]
     return "\n".join(lines) + "\n"
 
 
-def _row(key: Equivalent) -> str:
+def _line(key: Equivalent) -> str:
     ours = f"`{key.ours}`" if key.ours else "-"
     default = yaml.safe_dump(key.default, default_flow_style=True).splitlines()[0]
     return f"| `{key.name}` | `{default}` | {ours} | {key.note} |"

@@ -37,7 +37,7 @@ class Models:
     """A whole copy of the policy to sample from, where its own weights are sharded or learn meanwhile; None: the policy
     itself, or an engine with weights of its own."""
     overlaps: bool
-    """The sampler samples while the policy learns, so they must share nothing."""
+    """The sampler samples while the policy trains, so they must share nothing."""
 
     def engine(self, policy: Policy, encoder: Encoder, *, tokens_per_batch: int) -> HFEngine:
         """An engine that samples with the weights of the policy."""
@@ -88,15 +88,11 @@ def load_models(config: RunConfig, ranks: Ranks, *, algorithm: Algorithm, resume
         reference = reference_of(policy, base=lambda: base)
     elif algorithm.needs_reference:
         reference = reference_of(policy)
-    return Models(policy=policy, reference=reference, sampler=_sampler(config, ranks), overlaps=_overlaps(config))
-
-
-def _overlaps(config: RunConfig) -> bool:
-    return config.train.async_level > 0
+    return Models(policy=policy, reference=reference, sampler=_sampler(config, ranks), overlaps=config.train.overlaps)
 
 
 def _sampler(config: RunConfig, ranks: Ranks) -> PreTrainedModel | None:
-    if config.rollout.engine != "hf" or not (ranks.size > 1 or _overlaps(config)):
+    if config.rollout.engine != "hf" or not (ranks.size > 1 or config.train.overlaps):
         return None
     with ranks.agree("model to sample from"):
         plain = replace(config.model, lora=None, gradient_checkpointing=False)

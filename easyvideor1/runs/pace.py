@@ -40,7 +40,7 @@ class Pace:
     rollout_s: float
     update_s: float
     overlaps: bool
-    """Sampling is beside the update, by servers: an engine on the same GPU would share its pace with it."""
+    """Servers sample while the step trains; an engine on the same GPU gains nothing by that, as both share its pace."""
     validation_s: float
     """Of one validation; 0: there is none, or its files are not there."""
 
@@ -101,18 +101,19 @@ def pace(
         load_s=prompts * tokens.example_bytes_mean / READ_BYTES_PER_S / config.data.workers,
         rollout_s=rollout_s,
         update_s=prompts * num_forwards(config, made) * (of_prompt + of_responses) / per_s,
-        overlaps=train.async_level > 0 and config.rollout.engine == "vllm_server",
+        overlaps=train.overlaps and config.rollout.engine == "vllm_server",
         validation_s=validation_s,
     )
 
 
 def num_servers(config: RunConfig) -> int:
-    """Of `rollout.engine: vllm_server`; all ranks share them."""
+    """Servers of a run with `rollout.engine: vllm_server`, which all ranks share."""
     return len(config.rollout.vllm.servers) or config.rollout.vllm.start_servers
 
 
 def num_responses(config: RunConfig, algorithm: Algorithm) -> tuple[int, ...]:
-    """To each prompt of a step; and to the same with its frames shuffled, which is read anew, where that is asked."""
+    """Responses to each prompt of a step, and with a temporal bonus, to the same prompt with its frames shuffled, which
+    is read anew."""
     if not algorithm.needs_policy_rollouts:
         return ()
     n = config.rollout.n
@@ -137,7 +138,7 @@ def num_forwards(config: RunConfig, algorithm: Algorithm) -> int:
 
 
 def num_validations(config: RunConfig, *, steps: int) -> int:
-    """Of a run with validation data."""
+    """Validations of a run that has validation data."""
     every = config.train.validate_every
     after = set(range(every, steps + 1, every)) if every else set()
     return int(config.validation.before_training) + len(after | {steps})

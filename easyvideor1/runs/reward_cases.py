@@ -20,7 +20,6 @@ from easyvideor1.rewards.code_tests import are_in_gold, is_tried
 from easyvideor1.rewards.parse import read_response
 from easyvideor1.rewards.parts import overlong_part
 from easyvideor1.rewards.pool import RewardPool
-from easyvideor1.rewards.readings import TAGS, Reading
 from easyvideor1.types import Sample, Score
 
 LOW = 0.5
@@ -45,14 +44,12 @@ class RewardSetup:
             max_response_tokens=settings.rollout.max_response_tokens,
         )
 
-    def open(self, *, reading: Reading = TAGS) -> RewardPool:
+    def open(self) -> RewardPool:
         """The pool that scores; use it as a context manager."""
-        return RewardPool.from_config(
-            self.reward, thinking=self.thinking, max_response_tokens=self.max_response_tokens, reading=reading
-        )
+        return RewardPool.from_config(self.reward, thinking=self.thinking, max_response_tokens=self.max_response_tokens)
 
 
-def score_cases(path: Path, setup: RewardSetup, *, reading: Reading = TAGS) -> list[dict[str, Any]]:
+def score_cases(path: Path, setup: RewardSetup) -> list[dict[str, Any]]:
     """A result for each row of a file of cases (id, problem_type, ground_truth, response), in order.
 
     A result holds every part, overall, overlong, status ("scored", "unscored" or "error"), reason and parsed.
@@ -64,7 +61,7 @@ def score_cases(path: Path, setup: RewardSetup, *, reading: Reading = TAGS) -> l
     rows = [(row.where, row.fields) for row in read_rows(path)]
     results: dict[int, dict[str, Any]] = {}
     items: dict[int, tuple[Sample, str, int]] = {}
-    with setup.open(reading=reading) as pool:
+    with setup.open() as pool:
         for index, (where, row) in enumerate(rows):
             sample = _sample(row, where=where)
             try:
@@ -139,8 +136,8 @@ class DataTrial:
 def try_rewards(samples: Sequence[Sample], setup: RewardSetup) -> DataTrial:
     """Score every gold answer, the gold answer of another question, and nothing, as responses.
 
-    Rows with an unknown type or an unreadable gold are counted and left out; so are, not counted, those whose gold is
-    tests. Raises UsageError where the judge, or a reward of your own, does not work.
+    Rows with an unknown type or an unreadable gold are counted and left out; rows whose gold is tests are left out
+    uncounted. Raises UsageError where the judge, or a reward of your own, does not work.
     """
     groups: dict[str, list[Sample]] = defaultdict(list)
     bad: list[str] = []

@@ -153,7 +153,7 @@ def _train(
         )
 
     def watched(answers: Iterable[ScoredResponse], num_questions: int) -> Iterator[ScoredResponse]:
-        return judged_within(answers, config, num_questions=num_questions, beat=watchdog.beat)
+        return scored_within(answers, config, num_questions=num_questions, beat=watchdog.beat)
 
     with _reported(folder) if ranks.is_first else nullcontext():
         models = load_models(config, ranks, algorithm=algorithm, resume_from=found)
@@ -276,7 +276,7 @@ def in_turns(parts: Sequence[Sequence[Item]], *, num_each: int) -> list[Item]:
     return [result for turn in zip_longest(*by_item, fillvalue=()) for item in turn for result in item]
 
 
-def judged_within(
+def scored_within(
     answers: Iterable[ScoredResponse], config: RunConfig, *, num_questions: int, beat: Callable[[str], object]
 ) -> Iterator[ScoredResponse]:
     """The answers of a validation, as long as few enough of them cannot be scored.

@@ -1,1 +1,1 @@
-"""Programs of others, run locked down. What runs inside imports the standard library and this room only."""
+"""Untrusted programs, run locked down. What runs inside imports the standard library and this room only."""

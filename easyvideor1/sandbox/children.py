@@ -1,4 +1,4 @@
-"""The locked processes that programs run in, and waiting for them as long as somebody wants to know."""
+"""The locked-down processes that programs run in, and waiting for them while their result is wanted."""
 
 from __future__ import annotations
 

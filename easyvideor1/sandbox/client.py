@@ -1,4 +1,4 @@
-"""The side of the tests: a program of assertions, in which the names of the answer stand for the process of the answer.
+"""The process of the tests: a program of assertions. Names that it lacks are asked for in the process of the answer.
 
 Only plain data crosses, so the answer sees what it is called with and never what is expected of it, and comparisons
 are those of built-in types. An object of a class of the answer's stays where it is; it can be called, read and

@@ -1,4 +1,4 @@
-"""The walls around a program, and the command that puts them up."""
+"""The walls around an untrusted program (bubblewrap, Landlock, seccomp), and the command that puts them up."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SYSTEM_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo")
+BUBBLEWRAP = ("--unshare-all", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL", "--tmpfs", "/tmp")
 START = (
     "import sys; sys.path.insert(0, sys.argv[1]); from easyvideor1.sandbox.inside import main; del sys.path[0]; main()"
 )
@@ -53,16 +54,7 @@ class Isolation:
         start = [python, "-P", "-s", "-S", "-B", "-X", "utf8", "-c", START, str(HERE.parents[1])]
         if self.bubblewrap is None:
             return start
-        walls = [
-            self.bubblewrap,
-            "--unshare-all",
-            "--die-with-parent",
-            "--as-pid-1",
-            "--cap-drop",
-            "ALL",
-            "--tmpfs",
-            "/tmp",
-        ]
+        walls = [self.bubblewrap, *BUBBLEWRAP]
         for path in [*readable_paths(), python, str(HERE), str(HERE.parent / "__init__.py")]:
             if os.path.islink(path):
                 walls += ["--symlink", os.readlink(path), path]

@@ -1,4 +1,4 @@
-"""What a process gives up for good before it runs a program of others: privileges, files, memory, time."""
+"""What a process gives up for good before it runs an untrusted program: privileges, files, memory, time."""
 
 from __future__ import annotations
 

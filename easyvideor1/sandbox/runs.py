@@ -1,4 +1,4 @@
-"""Programs of others run behind walls, each within a time: what they print, or what tests say of them."""
+"""Untrusted programs run in a sandbox, each within a time limit: what they print, or what tests say of them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Verdict:
 
 
 class Sandbox:
-    """A place behind walls where programs run, one after another; use it as a context manager.
+    """Runs untrusted programs in a locked-down process, one after another; use it as a context manager.
 
     Its process starts with the first program. A program that takes too long, or breaks something, costs that process,
     and the next program gets a new one. Not safe to use from several threads.

@@ -1,4 +1,4 @@
-"""The side of the answer: its program is run once, and then its names are looked up, read and called as asked."""
+"""The process of the answer: its program is run once, and then its names are looked up, read and called as asked."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ class AgreeingEngine:
                     assert gap is not None
                     self._checked[modality], self.gaps[modality] = self._version, gap
                     self._unseen.discard(modality)
-                    self._judge(modality, own[0].example.sample, gap)
+                    self._check_gap(modality, own[0].example.sample, gap)
 
     def _shared(self, own: Kept | None, turn: int) -> Kept | None:
         """What the rank has whose turn it is among those that compute packs with this one."""
@@ -191,7 +191,7 @@ class AgreeingEngine:
         of_ranks = self._ranks.gather(own if sequence.rank == turn else None, of="rollouts to compare")
         return of_ranks[self._ranks.rank // sequence.size * sequence.size + turn]
 
-    def _judge(self, modality: Modality, sample: Sample, gap: Gap) -> None:
+    def _check_gap(self, modality: Modality, sample: Sample, gap: Gap) -> None:
         log.info(
             "log-probs of the engine and the actor, %s, weights %d: mean distance %.3g, largest %.3g, %d tokens",
             *(modality, self._version, gap.mean, gap.max, gap.num_tokens),
@@ -226,10 +226,10 @@ class AgreeingEngine:
         for pack in [*packs, *blanks]:
             pack = pack.to(self._forward.device)
             seen = media if len(actor) < len(packs) else {}
-            actor.append(self._forward(pack, seen, temperature=temperature)[0])
+            actor.append(self._forward(pack, seen, temperature=temperature).logprobs)
             if lora.has_adapters(self._forward.model):
                 with lora.adapters_off(self._forward.model):
-                    base.append(self._forward(pack, seen, temperature=temperature)[0])
+                    base.append(self._forward(pack, seen, temperature=temperature).logprobs)
         self._forward.rest()
         if not packs:
             return None

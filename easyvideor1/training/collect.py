@@ -192,7 +192,7 @@ class Collector:
         )
 
     def stop(self) -> None:
-        """End, from another thread, what `collect` is about: when the rollouts of a request are done."""
+        """Let `collect`, which runs in another thread, end as soon as the rollouts of its next request are done."""
         self._is_stopped = True
 
     def _candidates(self, usable: Mapping[int, Usable], *, step: int, version: int) -> list[Candidate]:

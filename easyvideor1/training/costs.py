@@ -30,7 +30,7 @@ def costs_of(model: Any) -> Costs:
 
 
 def prompt_cost(prompt: Prompt, costs: Costs) -> int:
-    """Of a prompt with its media."""
+    """Multiplications of a prompt with its media."""
     return costs.prompt(num_tokens=len(prompt), num_vision=int((prompt.token_types != 0).sum()))
 
 
@@ -54,7 +54,7 @@ class Share:
         return [tuple(of_group[place] for place in places) for of_group, places in zip(chosen, dealt, strict=True)]
 
     def multiplications(self, groups: Sequence[Group], chosen: Sequence[Sequence[int]], *, form: PackForm) -> int:
-        """Of one forward over the chosen rollouts of all groups, on all ranks."""
+        """Multiplications of one forward over the chosen rollouts of all groups, on all ranks together."""
         return sum(
             self._cost(group, of_group, is_shared=form == "shared").whole
             for group, of_group in zip(groups, chosen, strict=True)

@@ -37,7 +37,7 @@ def credited(
     Args:
         media: index of a group -> its media, see `Policy.token_facts`.
         carried: what the algorithm remembers of the steps before.
-        tally: is told the KL in the reward, and how good the values were.
+        tally: gets the KL in the reward, and how good the values were.
     """
     groups = collected.groups
     facts = TokenFacts(kl=None, values=None)
@@ -70,7 +70,7 @@ def credited(
 
 
 def _add_values(tally: Tally, groups: list[Group]) -> None:
-    """Over the tokens that train, before the update."""
+    """Add the means of values and returns over the tokens that train, and the explained variance."""
     for group in groups:
         for credit, weight in zip(group.tokens, group.weights, strict=True):
             if weight != 0:

@@ -35,9 +35,9 @@ class ResponseTokens:
     advantages: torch.Tensor
     """float32; that of the rollout, or with a value head each token's own."""
     returns: torch.Tensor
-    """float32; what the value before the token should be; NaN without a value head."""
+    """float32; target of the value of the state before the token; NaN without a value head."""
     old_values: torch.Tensor
-    """float32; what it was before the update; NaN without a value head."""
+    """float32; that value before the update; NaN without a value head."""
     weights: torch.Tensor
     """float32; loss weight of the rollout."""
     sequence: torch.Tensor

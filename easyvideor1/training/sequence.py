@@ -38,7 +38,7 @@ class SequenceGroup:
     group: dist.ProcessGroup | None = None
 
     def one_each(self, of_ranks: Sequence[Item]) -> Sequence[Item]:
-        """Of what all ranks of the run gave, in rank order, that of the first of each group."""
+        """The items of the first rank of each group, out of one for each rank of the run in rank order."""
         return of_ranks[:: self.size]
 
     def dealt(self, count: int) -> list[range]:
@@ -56,7 +56,7 @@ class SequenceGroup:
         return tensor.narrow(dim, own.start, len(own))
 
     def everything(self, rows: torch.Tensor, *, count: int) -> torch.Tensor:
-        """[count, ...] from the dealt ranges that the ranks have.
+        """[count, ...] put together from the ranges that the ranks have (see `dealt`).
 
         All ranks get it, and the gradients of all their copies are added up.
         """

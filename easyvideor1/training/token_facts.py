@@ -21,9 +21,9 @@ class TokenFacts:
     """Of all rollouts of a step, on every rank."""
 
     kl: PerToken | None
-    """KL from the reference in nats, where it goes into the reward."""
+    """KL from the reference in nats, where it is part of the reward."""
     values: PerToken | None
-    """Of the state before each token, with a value head."""
+    """Value of the state before each token, where there is a value head."""
 
 
 def by_rollout(values_N: torch.Tensor, pack: Pack, groups: Sequence[Group]) -> OfRollouts:

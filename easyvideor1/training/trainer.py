@@ -25,7 +25,7 @@ from easyvideor1.records.progress import Progress
 from easyvideor1.records.responses import ValidationLog
 from easyvideor1.records.rollouts import RolloutLog
 from easyvideor1.records.stopwatch import Stopwatch
-from easyvideor1.records.tally import Tally, response_tally, unjudged_frac
+from easyvideor1.records.tally import Tally, response_tally, unscored_greedy_frac
 from easyvideor1.rollout.engine import Engine
 from easyvideor1.rollout.offline import OfflineTrajectories
 from easyvideor1.training import shelf
@@ -125,7 +125,7 @@ class Trainer:
             self._validation = held(closing(ValidationLog(self._folder.validation)))
             self._rollouts = held(closing(RolloutLog(self._folder.rollouts, read=read)))
         self._watch = Stopwatch()
-        overlaps = config.train.async_level > 0
+        overlaps = config.train.overlaps
         sampling_watch = Stopwatch() if overlaps else self._watch
         sampling_ranks = self._ranks.twin() if overlaps else self._ranks
         self._collector = Collector(
@@ -376,7 +376,7 @@ class Trainer:
         is_best = accuracy >= max(self._state.best_accuracy_frac, self._state.best_bound_frac)
         self._state = replace(self._state, validated_step=step)
         if is_best:
-            bound = accuracy + unjudged_frac(answers)
+            bound = accuracy + unscored_greedy_frac(answers)
             self._state = replace(self._state, best_accuracy_frac=accuracy, best_bound_frac=bound)
         return is_best
 

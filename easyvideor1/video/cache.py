@@ -19,9 +19,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
-from easyvideor1.config_data import CacheConfig
+from easyvideor1.config_data import CacheConfig, CacheMode
 from easyvideor1.errors import MediaError, MismatchError, RunError, UsageError
 from easyvideor1.jobs.locks import locked
 from easyvideor1.types import Clip, MediaPlan
@@ -32,7 +32,6 @@ from easyvideor1.video.origins import HEADER_NAME, Origins, derived, made_of
 
 log = logging.getLogger(__name__)
 
-Mode = Literal["prefer_preprocessed", "preprocessed_only", "realtime_only"]
 ENTRY_NAME = re.compile(r"(?P<key>[\w-]+)\.(?P<codec>\w+)\.v\d+\.safetensors")
 TOUCH_EVERY_S = 60.0
 """A hit renews an entry's time of last use at most this often."""
@@ -87,13 +86,13 @@ class FrameCache:
         self,
         dir: str | Path,
         *,
-        mode: Mode = "prefer_preprocessed",
+        mode: CacheMode = "prefer_preprocessed",
         codec: str = "raw",
         max_bytes: int | None = None,
         decode: Callable[[MediaPlan], Clip] | None = None,
     ) -> None:
-        if mode not in get_args(Mode):
-            raise UsageError(f"cache mode '{mode}' is not one of {', '.join(get_args(Mode))}")
+        if mode not in get_args(CacheMode):
+            raise UsageError(f"cache mode '{mode}' is not one of {', '.join(get_args(CacheMode))}")
         self.dir = Path(dir)
         if mode != "realtime_only":
             _check_folder(self.dir)
@@ -282,7 +281,8 @@ def evict(dir: str | Path, *, max_bytes: int, only_if: Callable[[], bool] = lamb
     A clip that is mapped somewhere stays readable there: the file vanishes when its last reader is done.
 
     Args:
-        only_if: asked once no other process is at it: it may have made room already. If not, (0, 0) is returned.
+        only_if: asked once this process has the lock, since another may have made room meanwhile; where it says no,
+            nothing is removed and (0, 0) returned.
     """
     with locked(Path(dir) / "locks" / "evict"):
         if not only_if():

@@ -93,7 +93,7 @@ class Summary:
     done: int = 0
     reused: int = 0
     derived: int = 0
-    """Of those done: not decoded, but made of the frames of other entries."""
+    """Media among those done that were made of the frames of other entries instead of decoded."""
     failed: int = 0
     source_bytes: int = 0
     """Of all finished jobs."""

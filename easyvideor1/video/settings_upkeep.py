@@ -1,4 +1,4 @@
-"""Entries of a cache by their frame setting: which there are, and removing those of settings that are done with."""
+"""The entries of a frame cache by frame setting: a list of the settings, and removal of those no longer wanted."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from easyvideor1.jobs.locks import locked
 from easyvideor1.video.cache import Entry, entries
 from easyvideor1.video.keys import shown
 from easyvideor1.video.origins import read_made_of
+from easyvideor1.video.upkeep import DAY_S
 
-DAY_S = 86_400.0
 IN_USE_S = 3600.0
 """An entry that was used this recently is taken to be in use."""
 

@@ -100,5 +100,6 @@ def test_a_run_with_adapters_resumes_exactly_and_measures_kl_from_its_base(tmp_p
     assert not (folder / "model").exists()
     resumed = made_trainer(made_config(tmp_path / "half", *overrides))
     assert resumed.run().step == STEPS
+    found = final_weights(resumed)
     for name, tensor in final_weights(whole).items():
-        assert torch.equal(tensor, final_weights(resumed)[name]), name
+        assert torch.equal(tensor, found[name]), name

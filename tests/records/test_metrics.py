@@ -103,11 +103,13 @@ def test_a_part_within_a_part_is_counted_once():
     clock.seconds += 1
     with watch.part("rollout"):
         clock.seconds += 2
-        with watch.part("decode", item="clip 7"):
+        with watch.part("decode"):
             clock.seconds += 4
+        watch.note_item("decode", item="clip 7", seconds=4.0)
         clock.seconds += 8
-    with watch.part("decode", item="clip 8"):
+    with watch.part("decode"):
         clock.seconds += 3
+    watch.note_item("decode", item="clip 8", seconds=3.0)
     values = watch.values()
     assert values["time/rollout_s"] == 10.0
     assert values["time/decode_s"] == 7.0

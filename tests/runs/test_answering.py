@@ -91,9 +91,7 @@ def test_penalties_of_validation_reach_the_engine_with_its_sampled_answers_only(
     ],
 )
 def test_when_a_run_validates(tmp_path: Path, words: list[str], steps: list[int]) -> None:
-    config = made_config(
-        tmp_path, "train.steps=2", "train.prompts_per_step=2", "train.checkpoint_every=0", "rollout.n=2", *words
-    )
+    config = made_config(tmp_path, "train.steps=2", "train.prompts_per_step=2", "rollout.n=2", *words)
     validated: list[int] = []
 
     def evaluate(engine: Engine) -> list[ScoredResponse]:

@@ -31,6 +31,8 @@ from support.values import copied
 NUM_SAMPLES = 6
 STEPS = 4
 END_ID = 7
+OFTEN = "train.checkpoint_every=null"
+"""Has `made_config` make a checkpoint after every step, as for all models so small; else at the start and the end."""
 ENCODER: Any = SimpleNamespace(end_ids=(END_ID,), pad_id=95, banned_ids=(90, 91, 92, 93), response_text=str)
 
 
@@ -92,7 +94,7 @@ def made_config(out, *overrides):
         "cache": {"dir": "unused"},
         "rollout": {"n": 4, "max_response_tokens": 5},
         "optimizer": {"learning_rate": 0.01},
-        "train": {"steps": STEPS, "prompts_per_step": 4, "tokens_per_pack": 200},
+        "train": {"steps": STEPS, "prompts_per_step": 4, "tokens_per_pack": 200, "checkpoint_every": 0},
     }
     return build(RunConfig, apply_overrides(tree, overrides), where="test")
 
@@ -150,7 +152,7 @@ def made_trainer(
         config,
         samples=preparer.samples,
         prepare=preparer,
-        engine=engine or made_engine(policy, tiny_model(family).to(dtype), overlaps=config.train.async_level > 0),
+        engine=engine or made_engine(policy, family, dtype=dtype, overlaps=config.train.async_level > 0),
         policy=policy,
         algorithm=algorithm,
         score=score,
@@ -161,9 +163,10 @@ def made_trainer(
     )
 
 
-def made_engine(policy, sampler, *, overlaps=False):
+def made_engine(policy, family, *, dtype, overlaps):
     if policy.ranks.size == 1 and not overlaps:
         return HFEngine(policy.model, ENCODER, tokens_per_batch=300, tower=policy.tower)
+    sampler = tiny_model(family).to(dtype)
     shared_prefix.enable(sampler)
     # Other batches than those of one process.
     return HFEngine(sampler, ENCODER, tokens_per_batch=90, take_over=lambda: copy_weights(policy.model, sampler))

@@ -40,7 +40,16 @@ from easyvideor1.training.policy import Policy
 from easyvideor1.training.ranks import Ranks, joined
 from easyvideor1.types import Score
 from support.asking import answered, requests
-from support.made_trainer import ENCODER, Killed, MadePreparer, final_weights, low_tokens, made_config, made_trainer
+from support.made_trainer import (
+    ENCODER,
+    OFTEN,
+    Killed,
+    MadePreparer,
+    final_weights,
+    low_tokens,
+    made_config,
+    made_trainer,
+)
 from support.rank_engines import Sampled, sampled
 from support.rank_loading import Loaded, load_all
 from support.tiny_models import Case, tiny_case, tiny_model
@@ -218,7 +227,7 @@ RUNS: dict[str, tuple[str, ...]] = {
 
 def run(name: str, out: Path, ranks: Ranks, *more: str) -> Ran:
     bad = ("2", "4") if name in ("bad samples skipped", "a bad sample") else ()
-    config = made_config(out, "train.steps=2", "train.checkpoint_every=0", *RUNS[name], *more)
+    config = made_config(out, "train.steps=2", *RUNS[name], *more)
     score = _failing if name.startswith("a reward that fails") else low_tokens
     trainer = made_trainer(config, ranks=ranks, bad=bad, score=score)
     if name.endswith("ended by a signal"):  # to one rank, while the third step is sampled
@@ -295,7 +304,6 @@ def steps_of_pairs(out: Path, ranks: Ranks) -> dict[str, Stepped]:
         out,
         f"train.steps={len(PAIRS)}",
         "train.prompts_per_step=2",
-        "train.checkpoint_every=0",
         "optimizer.learning_rate=0.0001",
     )
     trainer: Any = made_trainer(
@@ -341,7 +349,7 @@ def go_on(out: Path, ranks: Ranks, *, killed_in: int | None = None, steps: int =
     Args:
         killed_in: step whose update is the last thing it does: nothing is tidied up, as after SIGKILL.
     """
-    config = made_config(out, f"train.steps={steps}", "optimizer.learning_rate=0.0001")
+    config = made_config(out, f"train.steps={steps}", OFTEN, "optimizer.learning_rate=0.0001")
     trainer: Any = made_trainer(config, ranks=ranks, score=spread_tokens)
     update = trainer._policy.update
 

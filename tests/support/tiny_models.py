@@ -1,6 +1,9 @@
 """Random models of the real Transformers classes, small enough for tests, and groups of prompts and responses."""
 
+import copy
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,12 +56,20 @@ CONFIGS = {
 FAMILIES = tuple(CONFIGS)
 
 
-def tiny_model(family: str, seed: int = 0, heads: tuple[int, int] | None = None):
+def tiny_model(family: str, seed: int = 0, heads: tuple[int, int] | None = None) -> Any:
     """A model whose weights are large enough that log-probs depend visibly on every token and position.
 
     Args:
         heads: query heads, and key-value heads; None: 4 and 2.
     """
+    model, random_state = _built(family, seed, heads)
+    torch.set_rng_state(random_state)
+    return copy.deepcopy(model)
+
+
+@cache
+def _built(family: str, seed: int, heads: tuple[int, int] | None) -> tuple[Any, torch.Tensor]:
+    """The model, which is only copied, and the state of PyTorch's random numbers after its making."""
     torch.manual_seed(seed)
     text, vision = CONFIGS[family]
     if heads is not None:
@@ -70,7 +81,7 @@ def tiny_model(family: str, seed: int = 0, heads: tuple[int, int] | None = None)
         for parameter in model.parameters():
             if parameter.ndim >= 2:
                 parameter.mul_(6)
-    return model
+    return model, torch.get_rng_state()
 
 
 @dataclass

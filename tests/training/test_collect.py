@@ -8,6 +8,7 @@ import torch
 from support.made_trainer import (
     BAD,
     GOOD,
+    OFTEN,
     Killed,
     MadePreparer,
     final_weights,
@@ -231,8 +232,10 @@ def test_every_algorithm_trains_and_resumes_exactly(tmp_path, name):
     assert any(not torch.equal(tensor, before[key]) for key, tensor in final_weights(whole).items())
     made_trainer(made_config(tmp_path / "half", *overrides, "train.steps=1"), offline=offline()).run()
     resumed = made_trainer(made_config(tmp_path / "half", *overrides), offline=offline())
+    assert resumed._state.step == 1
     resumed.run()
-    assert all(torch.equal(tensor, final_weights(resumed)[key]) for key, tensor in final_weights(whole).items())
+    found = final_weights(resumed)
+    assert all(torch.equal(tensor, found[key]) for key, tensor in final_weights(whole).items())
 
 
 def test_imitation_raises_the_likelihood_of_the_stored_response(tmp_path):
@@ -272,7 +275,7 @@ def test_a_falling_reward_or_a_growing_kl_ends_the_run(tmp_path):
 
 def test_the_best_validated_checkpoint_is_kept(tmp_path):
     accuracies = iter([0.1, 0.9, 0.4, 0.2])
-    config = made_config(tmp_path, "train.validate_every=2", "train.steps=6", "train.keep_checkpoints=1")
+    config = made_config(tmp_path, OFTEN, "train.validate_every=2", "train.steps=6", "train.keep_checkpoints=1")
     made_trainer(config, evaluate=lambda engine: [answer(next(accuracies))]).run()
     state = json.loads((tmp_path / "checkpoints" / "best" / "state.json").read_text())
     assert (state["step"], state["best_accuracy_frac"]) == (2, 0.9)
@@ -287,7 +290,7 @@ def test_the_start_is_the_best_checkpoint_of_a_run_that_only_gets_worse(tmp_path
 
 
 def test_a_run_killed_before_its_best_checkpoint_was_marked_marks_it_when_it_goes_on(tmp_path, monkeypatch):
-    config = made_config(tmp_path, "train.validate_every=1", "train.steps=2")
+    config = made_config(tmp_path, OFTEN, "train.validate_every=1", "train.steps=2")
     accuracies = iter([0.1, 0.9, 0.4])
 
     def evaluate(engine):

@@ -28,9 +28,7 @@ def trained(request, tmp_path_factory):
     """(trainer after its run on text, images and videos, its configuration)."""
     folder = tmp_path_factory.mktemp(request.param)
     tiny_model(request.param).save_pretrained(folder / "base")
-    config = made_config(
-        folder / "run", f"model.path={folder / 'base'}", f"train.steps={STEPS}", "train.checkpoint_every=0"
-    )
+    config = made_config(folder / "run", f"model.path={folder / 'base'}", f"train.steps={STEPS}")
     trainer = made_trainer(config, family=request.param)
     named = replace(config, data=replace(config.data, train=(SourceConfig(path="made.jsonl"),)))
     RunFolder(config.out).write_start(named)

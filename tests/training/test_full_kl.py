@@ -142,7 +142,7 @@ def test_the_states_of_the_reference_are_those_of_its_log_probs_and_need_no_logi
 @pytest.mark.parametrize("place", ["loss", "reward"])
 def test_a_run_measures_it_and_it_grows_from_zero(tmp_path: Path, place: str) -> None:
     options = f"algorithm.options={{kl_coef: 0.1, kl_kind: full, kl_in: {place}}}"
-    config = made_config(tmp_path, options, "train.steps=2", "train.prompts_per_step=2", "train.checkpoint_every=0")
+    config = made_config(tmp_path, options, "train.steps=2", "train.prompts_per_step=2")
     made_trainer(config).run()
     records = comparable(read_metrics(tmp_path / "metrics.jsonl"))
     found = [record[f"{place}/kl_ref"] for record in records if f"{place}/kl_ref" in record]
@@ -155,7 +155,7 @@ def test_its_gradient_pulls_towards_the_reference(tmp_path: Path) -> None:
     ends = []
     for coef in (1e-6, 3.0):
         words = (f"algorithm.options={{kl_coef: {coef}, kl_kind: full}}", "train.prompts_per_step=2")
-        made_trainer(made_config(tmp_path / str(coef), *words, "train.checkpoint_every=0")).run()
+        made_trainer(made_config(tmp_path / str(coef), *words)).run()
         records = comparable(read_metrics(tmp_path / str(coef) / "metrics.jsonl"))
         ends.append([record["loss/kl_ref"] for record in records if "loss/kl_ref" in record][-1])
     assert ends[1] < ends[0] / 2

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.made_trainer import Killed, low_tokens, made_config, made_trainer
+from support.made_trainer import OFTEN, Killed, low_tokens, made_config, made_trainer
 
 from easyvideor1.algo.fit import fitting_algorithm
 from easyvideor1.errors import MediaError, UsageError
@@ -97,7 +97,7 @@ def test_a_killed_run_goes_on_with_the_same_prompts_and_the_weights_of_its_check
         if place == "rollout" and call == step:
             raise Killed
 
-    config = made_config(tmp_path / "stopped", ASYNC)
+    config = made_config(tmp_path / "stopped", ASYNC, OFTEN)
     trainer = made_trainer(config, engine=Watched(dying))
     update, calls = trainer._policy.update, iter(range(1, 9))
 
@@ -123,7 +123,7 @@ def test_an_error_while_sampling_ahead_comes_after_the_step_that_trains(tmp_path
     made_trainer(made_config(tmp_path / "order"), engine=ids).run()
     first = {id_ for found, _ in ids.asked[:1] for id_ in found}
     bad = next(id_ for id_ in ids.asked[1][0] if id_ not in first)
-    trainer = made_trainer(made_config(tmp_path / "run", ASYNC), engine=Watched(), bad=(bad,))
+    trainer = made_trainer(made_config(tmp_path / "run", ASYNC, OFTEN), engine=Watched(), bad=(bad,))
     with pytest.raises(MediaError, match=f"{bad}.mp4"):
         trainer.run()
     assert [record["step"] for record in records(tmp_path / "run")] == [1]

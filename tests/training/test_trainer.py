@@ -5,6 +5,7 @@ import pytest
 import torch
 from support.made_trainer import (
     NUM_SAMPLES,
+    OFTEN,
     STEPS,
     Killed,
     final_weights,
@@ -67,14 +68,21 @@ def test_the_gap_to_the_engine_leaves_offline_log_probabilities_out(tmp_path):
     assert record["policy/sampler_logprob_diff_max"] < 1e-4
 
 
+@pytest.fixture(scope="module")
+def never_killed(tmp_path_factory):
+    """(folder of a run with validations, its weights in the end)."""
+    folder = tmp_path_factory.mktemp("whole")
+    trainer = made_trainer(made_config(folder, OFTEN), evaluate=validation_of(read_only=True))
+    trainer.run()
+    return folder, final_weights(trainer)
+
+
 @pytest.mark.parametrize("place", ["rollout", "reward", "update", "checkpoint"])
 @pytest.mark.parametrize("step", [1, 2, 4])
-def test_killed_at_any_step_and_restarted_equals_never_killed(tmp_path, monkeypatch, place, step):
-    whole, stopped = made_config(tmp_path / "whole"), made_config(tmp_path / "stopped")
+def test_killed_at_any_step_and_restarted_equals_never_killed(tmp_path, monkeypatch, place, step, never_killed):
+    whole, expected = never_killed
+    stopped = made_config(tmp_path / "stopped", OFTEN)
     evaluate = validation_of(read_only=True)
-    expected = made_trainer(whole, evaluate=evaluate)
-    expected.run()
-
     trainer = made_trainer(stopped, evaluate=evaluate)
     kill(trainer, monkeypatch, place=place, call=step)
     with pytest.raises(Killed):
@@ -85,11 +93,13 @@ def test_killed_at_any_step_and_restarted_equals_never_killed(tmp_path, monkeypa
     assert resumed._state.step == step - 1
     resumed.run()
 
-    for name, tensor in final_weights(expected).items():
-        assert torch.equal(tensor, final_weights(resumed)[name]), name
-    records = [comparable(read_metrics(tmp_path / run / "metrics.jsonl")) for run in ("whole", "stopped")]
+    found = final_weights(resumed)
+    for name, tensor in expected.items():
+        assert torch.equal(tensor, found[name]), name
+    runs = (whole, tmp_path / "stopped")
+    records = [comparable(read_metrics(run / "metrics.jsonl")) for run in runs]
     assert records[0] == records[1]
-    validations = [read_validation(tmp_path / run / "validation.jsonl") for run in ("whole", "stopped")]
+    validations = [read_validation(run / "validation.jsonl") for run in runs]
     assert validations[0] == validations[1]
 
 
@@ -101,7 +111,7 @@ def test_killed_at_any_step_and_restarted_equals_never_killed(tmp_path, monkeypa
     ],
 )
 def test_what_an_algorithm_remembers_goes_on_too(tmp_path, monkeypatch, words):
-    whole, stopped = made_config(tmp_path / "whole", *words), made_config(tmp_path / "stopped", *words)
+    whole, stopped = (made_config(tmp_path / name, OFTEN, *words) for name in ("whole", "stopped"))
     expected = made_trainer(whole)
     expected.run()
     trainer = made_trainer(stopped)
@@ -113,8 +123,9 @@ def test_what_an_algorithm_remembers_goes_on_too(tmp_path, monkeypatch, words):
     carried = resumed._state.carried
     assert carried.moments if "ema_grpo" in words[0] else carried.kl_coef not in (None, 0.1)
     resumed.run()
+    found = final_weights(resumed)
     for name, tensor in final_weights(expected).items():
-        assert torch.equal(tensor, final_weights(resumed)[name]), name
+        assert torch.equal(tensor, found[name]), name
     records = [comparable(read_metrics(tmp_path / run / "metrics.jsonl")) for run in ("whole", "stopped")]
     assert records[0] == records[1]
     if "kl_target" in words[0]:
@@ -224,7 +235,7 @@ def test_unscored_rollouts_do_not_train_and_too_many_stop_the_run(tmp_path):
 
 
 def test_old_checkpoints_go_and_an_unfinished_one_is_never_taken(tmp_path):
-    config = made_config(tmp_path)
+    config = made_config(tmp_path, OFTEN)
     made_trainer(config).run()
     folder = RunFolder(config.out).checkpoints
     assert [path.name for path in shelf.list_checkpoints(folder)] == ["step-000003", "step-000004"]

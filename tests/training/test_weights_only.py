@@ -78,8 +78,9 @@ def test_another_run_begins_with_one(tmp_path: Path) -> None:
     RunFolder(config.out).write_start(replace(config, model=replace(config.model, path=str(tmp_path / "base"))))
     end = shelf.list_checkpoints(tmp_path / "run" / "checkpoints")[-1]
     begun = load_model(replace(config.model, path=str(end)))
+    found = final_weights(trainer)
     for name, tensor in begun.state_dict().items():
-        assert torch.equal(tensor, final_weights(trainer)[name]), name
+        assert torch.equal(tensor, found[name]), name
 
 
 @pytest.mark.parametrize("words", [(), (ALONE,), ("model.dtype=bfloat16",), ("model.dtype=bfloat16", ALONE)])

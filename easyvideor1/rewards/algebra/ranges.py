@@ -54,7 +54,6 @@ _MEMBER = re.compile(r"\A[a-zA-Z]\s?\\in(?![a-zA-Z])\s?")
 _SETS = re.compile(
     r"\\cup(?![a-zA-Z])|\\cap(?![a-zA-Z])|\\setminus(?![a-zA-Z])|(?<=[\])}])\s?U\s?(?=[(\[\\{])|(?<=\})\s?-\s?(?=\\\{)"
 )
-_INTERVAL = re.compile(r"[(\[]")
 _WORDS = re.compile(r"all real numbers?(?: except(?: for)? (?:[a-z] ?= ?)?(.+))?|all reals", re.IGNORECASE)
 _TEXT = re.compile(r"\\text\s?\{([^{}]*)\}")
 _BY_RULE = re.compile(r"\\?\{\s?[a-zA-Z]\s?(?:\\in\s?(?:\\mathbb\{R\}|R)\s?)?[|:](.*?)\\?\}")

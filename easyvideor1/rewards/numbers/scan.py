@@ -201,9 +201,6 @@ def _power(num: int, den: int, power: int) -> tuple[int, int]:
     return (num**power, den**power) if power >= 0 else (den**-power, num**-power)
 
 
-_SIGN_BEFORE = re.compile(r"[\w%)\]}]\s?-\Z")
-
-
 def _is_negative(text: str, start: int) -> bool:
     if text[:start] == "- ":
         return True

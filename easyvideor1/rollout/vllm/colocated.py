@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from easyvideor1.config import RunConfig
 from easyvideor1.data.encode import Encoder
 from easyvideor1.rollout.engine import Request
+from easyvideor1.rollout.vllm.arguments import Among, check_one_gpu
 from easyvideor1.rollout.vllm.contract import kind_for
-from easyvideor1.rollout.vllm.core import Among, VLLMCore, check_one_gpu
+from easyvideor1.rollout.vllm.core import VLLMCore
 from easyvideor1.rollout.vllm.pump import Core, Pump, Queue, request_tokens
 from easyvideor1.types import Rollout
 

@@ -18,14 +18,14 @@ from easyvideor1.rollout.vllm.servers import POLL_S, Server
 START_S = 900.0
 END_S = 10.0
 OF_RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
-"""What a launcher such as torchrun tells the ranks of a run."""
+"""Environment variables by which a launcher such as torchrun makes a process a rank."""
 
 
 @contextmanager
 def started_servers(count: int, *, recipe: Path, model: Path, logs: Path) -> Iterator[list[str]]:
     """Addresses of servers that answer; their processes end with the block.
 
-    On a machine with several GPUs the n-th server gets the n-th one after those that the ranks of the run have.
+    On a machine with several GPUs the n-th server gets the n-th GPU after those of the ranks.
 
     Args:
         recipe: of the run, as a file.
@@ -68,7 +68,7 @@ def _process(
 
 
 def _address(process: subprocess.Popen[bytes], port_file: Path, log: Path) -> str:
-    """Of a server, as soon as it answers."""
+    """The address of a server, as soon as it answers."""
     end = time.monotonic() + START_S
     while True:
         if port_file.exists():
@@ -83,7 +83,7 @@ def _address(process: subprocess.Popen[bytes], port_file: Path, log: Path) -> st
 
 
 def _environment(number: int) -> dict[str, str]:
-    """That of this process, with a GPU of the server's own; it is none of the ranks that a launcher started."""
+    """The environment of this process with a GPU of the server's own, and without what makes a process a rank."""
     own = {name: value for name, value in os.environ.items() if name not in OF_RANKS}
     if torch.cuda.is_available():
         given = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -91,8 +91,8 @@ def _environment(number: int) -> dict[str, str]:
         num_ranks = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         if num_ranks > 1 and number + num_ranks >= len(gpus):
             raise UsageError(
-                f"rollout.vllm.start_servers: server {number + 1} finds no GPU, for {num_ranks} ranks have theirs of "
-                f"the {len(gpus)} on this machine; start fewer ranks (torchrun --nproc-per-node) or servers"
+                f"rollout.vllm.start_servers: no GPU is left for server {number + 1}: this machine has {len(gpus)}, "
+                f"and {num_ranks} ranks have one each; start fewer ranks (torchrun --nproc-per-node) or servers"
             )
         own["CUDA_VISIBLE_DEVICES"] = gpus[min(number + num_ranks, len(gpus) - 1)]
     return own

@@ -73,7 +73,7 @@ def test_several_ranks_leave_gpus_for_their_servers_or_are_told_so(monkeypatch: 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
     assert launch._environment(0)["CUDA_VISIBLE_DEVICES"] == "7"
-    with pytest.raises(UsageError, match="server 2 finds no GPU, for 3 ranks have theirs of the 4"):
+    with pytest.raises(UsageError, match="no GPU is left for server 2: this machine has 4, and 3 ranks have one each"):
         launch._environment(1)
     monkeypatch.delenv("LOCAL_WORLD_SIZE")
     assert launch._environment(0)["CUDA_VISIBLE_DEVICES"] == "5"
