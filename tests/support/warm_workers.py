@@ -144,7 +144,10 @@ def _serve(door: socket.socket) -> None:
 
 def _answer(line: socket.socket, ended: dict[int, int], *, others: Sequence[socket.socket]) -> bool:
     """Answer a request; False where none comes any more."""
-    message, descriptors, _, _ = socket.recv_fds(line, MOST_BYTES, 3)
+    try:
+        message, descriptors, _, _ = socket.recv_fds(line, MOST_BYTES, 3)
+    except ConnectionResetError:  # killed before it read its answer
+        return False
     if not message:
         return False
     request = pickle.loads(message)
