@@ -25,9 +25,9 @@ class SourceConfig:
     name: str | None = None
     """Name in metrics; None: the file's name without its ending."""
     video: Mapping[str, Any] = field(default_factory=dict)
-    """What of data.video is otherwise for its videos, e.g. {fps: 1, max_frames: 64}."""
+    """Keys of data.video that differ for the videos of this file, e.g. {fps: 1, max_frames: 64}."""
     image: Mapping[str, Any] = field(default_factory=dict)
-    """What of data.image is otherwise for its images, e.g. {max_pixels: 262144}."""
+    """Keys of data.image that differ for the images of this file, e.g. {max_pixels: 262144}."""
     weight: float | None = None
     """Share of the training samples that come from this file, relative to the other weights; None everywhere: every
     sample once per epoch."""

@@ -120,7 +120,7 @@ class ValidationConfig:
     top_k: int = 0
     """Sample among the k likeliest tokens; 0: among all."""
     presence_penalty: float = 0.0
-    """Taken from the logits of tokens that the response has already."""
+    """Subtracted from the logits of tokens that the response already has."""
     repetition_penalty: float = 1.0
     """Divides positive and multiplies negative logits of tokens that stand in the prompt or the response."""
     max_response_tokens: int | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import os
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -76,6 +77,29 @@ def to_tree(config: object) -> Any:
     if isinstance(config, (tuple, list)):
         return [to_tree(value) for value in config]
     return config
+
+
+def absolute(config: Any) -> Any:
+    """The same configuration with paths that mean the same in every working folder."""
+    hints = typing.get_type_hints(type(config), include_extras=True)
+    return dataclasses.replace(config, **{name: _absolute(hint, getattr(config, name)) for name, hint in hints.items()})
+
+
+def _absolute(hint: Any, value: Any) -> Any:
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if value is None:
+        return None
+    if origin is Annotated:
+        return os.path.abspath(value)
+    if dataclasses.is_dataclass(value):
+        return absolute(value)
+    if origin in (Union, types.UnionType):
+        return _absolute(next(arg for arg in args if arg is not type(None)), value)
+    if origin is tuple and args[-1] is Ellipsis:
+        return tuple(_absolute(args[0], item) for item in value)
+    if origin is Mapping:
+        return {key: _absolute(args[1], item) for key, item in value.items()}
+    return value
 
 
 def build(kind: type[Config], tree: Any, *, where: str, path: str = "") -> Config:

@@ -272,7 +272,7 @@ class Algorithm:
 
     @property
     def needs_values(self) -> bool:
-        """Whether a value head says of each token what could be expected."""
+        """Whether advantages are compared with the values of a value head."""
         return self.advantage == "gae"
 
     @property
@@ -352,24 +352,20 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({item.name: item for item
 
 
 USED: Mapping[str, tuple[Callable[[Algorithm], bool], str]] = {
-    "ratio": (lambda it: bool({"clip", "cispo"} & it.losses), "it needs a loss of clip or cispo"),
-    "clip_low": (lambda it: bool({"clip", "cispo"} & it.losses), "it needs a loss of clip or cispo"),
-    "clip_high": (lambda it: bool({"clip", "cispo"} & it.losses), "it needs a loss of clip or cispo"),
+    **dict.fromkeys(
+        ("ratio", "clip_low", "clip_high"),
+        (lambda it: bool({"clip", "cispo"} & it.losses), "it needs a loss of clip or cispo"),
+    ),
     "dual_clip": (lambda it: it.dual_clip is None or "clip" in it.losses, "it needs a loss of clip"),
     "shaping_gamma": (lambda it: "shaped" in it.losses, "set offline_loss to shaped"),
     "fixed_length": (lambda it: it.fixed_length is None or it.average == "fixed", "set average to fixed"),
     "refill_rounds": (lambda it: it.drops_groups, "set drop_equal_groups to true, or filter_part"),
-    "filter_low": (lambda it: it.filter_part is not None, "set filter_part"),
-    "filter_high": (lambda it: it.filter_part is not None, "set filter_part"),
-    "kl_target": (lambda it: it.needs_reference, "set kl_coef above 0"),
+    **dict.fromkeys(("filter_low", "filter_high"), (lambda it: it.filter_part is not None, "set filter_part")),
+    **dict.fromkeys(("kl_kind", "kl_in", "kl_target"), (lambda it: it.needs_reference, "set kl_coef above 0")),
     "kl_horizon": (lambda it: it.kl_target is not None, "set kl_target"),
-    "ema_decay": (lambda it: it.advantage == "ema_grpo", "set advantage to ema_grpo"),
-    "ema_guard": (lambda it: it.advantage == "ema_grpo", "set advantage to ema_grpo"),
+    **dict.fromkeys(("ema_decay", "ema_guard"), (lambda it: it.advantage == "ema_grpo", "set advantage to ema_grpo")),
     **dict.fromkeys(OF_VALUES, (lambda it: it.needs_values, "set advantage to gae")),
-    "length_low": (lambda it: it.length_bonus > 0, "set length_bonus above 0"),
-    "length_high": (lambda it: it.length_bonus > 0, "set length_bonus above 0"),
-    "kl_kind": (lambda it: it.needs_reference, "set kl_coef above 0"),
-    "kl_in": (lambda it: it.needs_reference, "set kl_coef above 0"),
+    **dict.fromkeys(("length_low", "length_high"), (lambda it: it.length_bonus > 0, "set length_bonus above 0")),
     "pass_k": (lambda it: it.advantage == "pass_at_k", "set advantage to pass_at_k"),
     "pass_threshold": (
         lambda it: it.advantage == "pass_at_k" or it.temporal_bonus > 0 or it.length_bonus > 0,

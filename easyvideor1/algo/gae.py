@@ -21,7 +21,7 @@ from easyvideor1.types import Group, Score, TokenCredit
 WHITENING_EPSILON = 1e-8
 """Added to the variance of the advantages, as in TRL and verl."""
 PerToken = Sequence[Sequence[np.ndarray]]
-"""Of each group, of each rollout, [L] numbers of its tokens."""
+"""[L] numbers of the tokens of each rollout, by group and rollout."""
 
 
 def gae(

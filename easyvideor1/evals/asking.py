@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 ATTEMPTS = 3
 """Times that an item is asked which the engine gives up."""
 MOST_DEATHS = 3
-"""Of the engine, one after another without a response in between; then the run stops."""
+"""Deaths of the engine in a row, without a response in between, after which the run stops."""
 FAILED = "failed"
 
 
@@ -126,7 +126,7 @@ class Asking:
     """Place -> what the engine has not answered."""
     _grading: deque[Future[tuple[Task, Answer]]] = field(default_factory=deque)
     _failure: BaseException | None = None
-    """Of anything but the engine."""
+    """A failure of anything but the engine."""
     _deaths: int = 0
     _graders: ThreadPoolExecutor = field(init=False)
 

@@ -49,7 +49,7 @@ def as_fields(outcome: Outcome) -> dict[str, Any]:
 
 
 def worthless(item: Item, protocol: Protocol, reason: str) -> Worth:
-    """Of an item without a response: 0 where it would have been scored, so that it stays in the denominator."""
+    """Worth of an item without a response: 0 where it would have been scored, so that it stays in the denominator."""
     found = grade(Response(item=item, protocol=protocol, text=""))
     return Worth(strict={**found.strict, "reason": reason}, official={**found.official, "reason": reason})
 

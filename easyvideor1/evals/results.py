@@ -28,7 +28,7 @@ class Evaluated:
     repeats: tuple[Scored, ...]
     records: tuple[Mapping[str, Any], ...]
     num_items: int
-    """That the run was to ask."""
+    """Items that the run was to ask."""
 
     @property
     def first(self) -> Scored:

@@ -32,7 +32,7 @@ class Task:
 
 
 def hash_of(item: Item, prompt: PromptText) -> str:
-    """Of what is said around a question and of which stretch of which file it is about, wherever that file lies."""
+    """Hash of what is said around a question, and of which stretch of which file it is about, wherever that lies."""
     media = [[medium.kind, medium.start_s, medium.end_s, medium.fps] for medium in item.sample.media]
     said = [prompt.system, prompt.text, prompt.prefix, item.video, item.image, media]
     return hashlib.sha256(json.dumps(said, ensure_ascii=False).encode()).hexdigest()[:16]
@@ -46,7 +46,7 @@ class Group:
     spec: FrameSpec
     tasks: tuple[Task, ...] = field(repr=False)
     length_s: float | None = None
-    """Of the video; None: unknown."""
+    """Length of the video; None: unknown."""
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ import os
 import threading
 
 MOST_BYTES = 64 << 10
-"""Of what one process prints."""
+"""Most bytes that are shown of what one process prints."""
 PIECE_BYTES = 1 << 16
 
 

@@ -108,7 +108,7 @@ class Worker(Generic[Item, Result]):
         self.is_busy = False
         """Between an item and its reply."""
         self.is_spent = False
-        """It has served its last item: what it keeps in memory leaves no room for another."""
+        """The worker has served its last item: what it keeps in memory leaves no room for another."""
         self.num_done = 0
         self._send((sys.path, memory_bytes))
         self._send(function)

@@ -92,7 +92,7 @@ class Sizes:
     """Weights of the largest text layer."""
     layers: int
     attention_layers: int
-    """Those that keep keys and values of every token."""
+    """Text layers that keep keys and values of every token."""
     hidden: int
     inner: int
     """Width of the MLP that a token goes through; with experts, of those that it uses."""
@@ -105,7 +105,7 @@ class Sizes:
     tower_hidden: int
     tower_inner: int
     mergers: int
-    """Of the tower: the last one, and those of DeepStack."""
+    """Mergers of the vision tower: the last one, and those of DeepStack."""
     patch_values: int
     patches_per_token: int
 

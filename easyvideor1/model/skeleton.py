@@ -37,7 +37,7 @@ class StoredAdapters:
     path: Path
     """A safetensors file."""
     scale: float
-    """Of the product of their matrices: alpha / rank."""
+    """Factor of the product of their matrices: alpha / rank."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -67,7 +67,7 @@ class Seen:
         return Seen(by_kind={kind: tokens.to(device) for kind, tokens in self.by_kind.items()}, dealt=self.dealt)
 
     def num_tokens(self, kind: str) -> int:
-        """Of the whole prompt."""
+        """Vision tokens of a kind in the whole prompt."""
         if self.dealt is not None:
             return sum(self.dealt.get(kind, ()))
         return len(self.by_kind[kind]) if kind in self.by_kind else 0

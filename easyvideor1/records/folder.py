@@ -19,7 +19,7 @@ from pathlib import Path
 
 from easyvideor1 import __version__
 from easyvideor1.config import RunConfig
-from easyvideor1.config_tree import to_tree
+from easyvideor1.config_tree import absolute, to_tree
 from easyvideor1.config_yaml import dump_yaml
 from easyvideor1.errors import DataError, UsageError
 from easyvideor1.jobs.locks import Held, held
@@ -147,8 +147,8 @@ class RunFolder:
             file.write(json.dumps(row) + "\n")
 
     def write_start(self, config: RunConfig) -> None:
-        """Write the resolved configuration, and the command, commit and versions that use it."""
-        self.config.write_text(dump_yaml(to_tree(config)), encoding="utf-8")
+        """Write the resolved configuration, its paths whole, and the command, commit and versions that use it."""
+        self.config.write_text(dump_yaml(to_tree(absolute(config))), encoding="utf-8")
         self._write_facts()
         self.reserve.write_bytes(bytes(RESERVE_BYTES))
         self.stopped.unlink(missing_ok=True)

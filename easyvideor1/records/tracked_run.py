@@ -11,7 +11,7 @@ from typing import Any
 @dataclass(frozen=True, kw_only=True)
 class TrackedRun:
     folder: Path
-    """Of the run; what trackers keep on disk goes there."""
+    """The folder of the run; what trackers keep on disk goes there."""
     project: str
     config: Mapping[str, Any]
     id: str

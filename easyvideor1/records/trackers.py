@@ -67,7 +67,7 @@ class TensorBoard:
 
 
 class _Run:
-    """What trackers have in common whose package gives a run to log to."""
+    """A tracker whose package gives a run to log to."""
 
     _run: Any
 
@@ -204,7 +204,7 @@ def tracked(names: Sequence[str], *, folder: Path, project: str, config: Mapping
 
 
 def _version(package: str) -> str:
-    """Of the distribution that brings a package; mlflow comes from mlflow-skinny too."""
+    """Version of the distribution that brings a package; mlflow comes from mlflow-skinny too."""
     brought_by = importlib.metadata.packages_distributions().get(package, [package])
     return importlib.metadata.version(brought_by[0])
 

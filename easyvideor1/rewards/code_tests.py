@@ -63,7 +63,7 @@ def is_tried(sample: Sample) -> bool:
 
 
 def check_tests(sample: Sample, use: PythonUse) -> None:
-    """Make sure that what a row has of tests can be used.
+    """Make sure that the tests of a row, if it has any, can be used.
 
     Raises:
         DataError: they cannot be read, or nothing runs them although no program would equal them.

@@ -148,7 +148,7 @@ class Grader:
 
 
 def wall_limit_s(limit_s: float) -> float:
-    """Time on the clock for a program that may use so much processor time.
+    """Wall time for a program that may use this much processor time.
 
     On a busy machine it waits for its turns, and one that sleeps must not hold the others for long.
 

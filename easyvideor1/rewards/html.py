@@ -101,7 +101,7 @@ class _Reader(HTMLParser):
         self._open: list[tuple[str, bool]] = []
         """Open elements, and whether each hides what is in it."""
         self._names: list[Names] = []
-        """Of the open elements, for the rules of style sheets."""
+        """Names of the open elements, for the rules of style sheets."""
         self._num_hiding = 0
 
     def page(self) -> Page:

@@ -39,7 +39,7 @@ class InputFunction:
 
     function: Callable[..., Any]
     is_batch: bool
-    """It takes a list of dictionaries; otherwise one."""
+    """The function takes a list of dictionaries; otherwise one."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments from the recipe."""
     place: str = ""

@@ -33,7 +33,7 @@ from easyvideor1.types import Sample, Score
 
 WEIGHTS: Mapping[str, float] = {"accuracy": 0.9, "format": 0.1}
 MAX_PARSED_CHARS, MAX_REASON_CHARS, MAX_PARTS = 4096, 500, 64
-"""Of what a reward of the user's own returns: the rest is cut, or the result refused."""
+"""Bounds on what a reward of the user's own returns: the rest is cut, or the result refused."""
 
 TASKS: dict[str, Task] = {
     "multiple choice": choice.TASK,

@@ -38,7 +38,7 @@ class Answer:
     clip: Clip
     num_prompt_tokens: int
     is_cut: bool
-    """It ran into rollout.max_response_tokens."""
+    """The response ran into rollout.max_response_tokens."""
 
 
 def ask(file: str, question: str, settings: Settings, *, out: Path | None = None) -> Answer:

@@ -17,7 +17,7 @@ class Device:
     flops: float
     """Dense operations per second in bfloat16 (a CPU: in float32, measured)."""
     bytes_per_s: float
-    """Of its memory."""
+    """Bytes per second that its memory is read at."""
     base_bytes: int
     """What a process holds before it has a model: libraries, kernels, the allocator's reserve."""
 

@@ -17,9 +17,9 @@ from easyvideor1.rollout.engine import Engine, Sampling
 
 ENGINES = ("hf", "vllm", "openai")
 CHUNK_TOKENS = 8192
-"""Of prompts that vLLM reads in one step: a long one is cut, so that responses under way go on beside it."""
+"""Tokens of prompts that vLLM reads in one step: a long one is cut, so that responses under way go on beside it."""
 PIECES, PIECE_BYTES = 64, 1 << 14
-"""Of a file of weights, that tell it from others of its size."""
+"""Pieces of a file of weights that tell it from others of its size, and their length."""
 GIVEN_UP_S = 3600.0
 """After which a response of vLLM is given up."""
 
@@ -37,9 +37,9 @@ class EngineChoice:
     vllm_args: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of vLLM's EngineArgs."""
     url: str | None = None
-    """Of the engine openai: address of the server."""
+    """Address of the server, for the engine openai."""
     slots: int = 8
-    """Of the engine openai: requests under way at once."""
+    """Requests under way at once, for the engine openai."""
 
     def __post_init__(self) -> None:
         if self.name not in ENGINES:
@@ -91,7 +91,7 @@ def weights_of(path: str) -> list[list[Any]]:
 
 
 def _digest(path: Path) -> str:
-    """Of evenly spaced pieces of a file, its beginning and end among them."""
+    """Digest of evenly spaced pieces of a file, its beginning and end among them."""
     digest, size = hashlib.sha256(), path.stat().st_size
     with path.open("rb") as file:
         for number in range(PIECES):

@@ -56,7 +56,7 @@ GRADE_DEADLINE_S = 20.0
 JUDGE_THREADS = 16
 SHARD_DEADLINE_S = 30 * 24 * 3600.0
 TRIED_ITEMS = 2
-"""That a judge judges before the run."""
+"""Items that a judge judges before the run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class EvalSettings:
     workers: int = 2
     """Processes that decode."""
     memory_bytes: int = 8 << 30
-    """Of pixels that wait for the engine."""
+    """Bound on the pixels that wait for the engine."""
     seed: int = 0
     judge: JudgeAddress | None = None
     retry_failed: bool = False

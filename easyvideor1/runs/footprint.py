@@ -22,11 +22,11 @@ from easyvideor1.training.optimizers import MOMENT_BYTES, MOMENTS
 
 F32 = 4
 RESERVE_FRAC = 0.08
-"""Of a GPU's memory, which the allocator cannot use whole."""
+"""Share of a GPU's memory that the allocator cannot use."""
 VLLM_FRAC = 0.9
-"""Of a GPU's memory, which vLLM takes where its gpu_memory_utilization is not set."""
+"""Share of a GPU's memory that vLLM takes where its gpu_memory_utilization is not set."""
 GRADIENTS, GRADIENTS_AGAIN = 0.5, 0.75
-"""Of what a layer keeps: gradients that exist beside it in the backward, usually and where layers are computed again
+"""Gradients that exist in the backward as a share of what a layer keeps, usually and where layers are computed again
 (measured on a CPU, as perf.update_memory does)."""
 SAMPLING_COPIES = 4
 """Tensors over the vocabulary that exist at once while a token is sampled."""
@@ -241,7 +241,7 @@ def _moment_bytes(config: RunConfig, sizes: Sizes) -> int:
 
 
 def concurrent_responses(config: RunConfig, tokens: Tokens, *, num_prompts: float, n: int) -> int:
-    """Responses that an engine samples at once of those to some prompts, n to each."""
+    """Number of responses that an engine samples at once, where it is asked some prompts n times each."""
     each = config.rollout.max_response_tokens + tokens.prompt_mean / n
     return max(1, min(int(config.rollout.tokens_per_batch / each), round(num_prompts * n)))
 

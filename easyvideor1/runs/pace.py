@@ -21,9 +21,9 @@ from easyvideor1.runs.planned_tokens import Tokens
 from easyvideor1.training.balance import Costs
 
 FLOPS_FRAC = 0.4
-"""Of a device's operations per second, in updates and in reading prompts."""
+"""Share of a device's operations per second that updates and the reading of prompts get."""
 BYTES_FRAC = 0.6
-"""Of its bytes per second, in sampling tokens."""
+"""Share of its bytes per second that the sampling of tokens gets."""
 LAYER_S = {"hf": 400e-6, "vllm": 60e-6, "vllm_server": 60e-6}
 """Time of a layer in sampling one token that no device is faster than: calls of kernels."""
 READ_BYTES_PER_S = 1e9
@@ -42,7 +42,7 @@ class Pace:
     overlaps: bool
     """Servers sample while the step trains; an engine on the same GPU gains nothing by that, as both share its pace."""
     validation_s: float
-    """Of one validation; 0: there is none, or its files are not there."""
+    """Seconds of one validation; 0: there is none, or its files are not there."""
 
     @property
     def step_s(self) -> float:

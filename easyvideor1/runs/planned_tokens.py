@@ -26,13 +26,13 @@ PLANNED_ROWS = 400
 MEDIA_PER_PROCESS = 20
 """Planning so many takes as long as another process takes to start."""
 BYTES_PER_TOKEN = 4
-"""Of text, where there is no tokenizer to count with."""
+"""Bytes of text per token, where there is no tokenizer to count with."""
 CHAT_TOKENS = 24
-"""Of the chat template around a problem, in the same case."""
+"""Tokens of the chat template around a problem, in the same case."""
 STEP_TOKENS = 9
 """Around each temporal patch of a video whose times are written out, in the same case."""
 TEXT_TOKENS = 200
-"""Of a problem, where there are no data."""
+"""Tokens of a problem, where there are no data."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +40,7 @@ class Counted:
     """A sample that can be used."""
 
     tokens: int
-    """Of its prompt."""
+    """Tokens of its prompt."""
     vision: int
     """Vision tokens among them."""
     frame_bytes: int
@@ -57,15 +57,15 @@ class Tokens:
     num_rows: int
     """0: there are no data files yet."""
     num_bad: int
-    """Of the planned rows, those that cannot be used."""
+    """Planned rows that cannot be used."""
     num_media: int
     """Different media files and clips of all rows."""
     cache_bytes: int
-    """Of their frames, uncompressed."""
+    """Bytes of their frames, uncompressed."""
     basis: str
     """Where the numbers come from, in words."""
     num_questions: int = 0
-    """Of validation; 0: there are none, or their files are not there."""
+    """Validation questions; 0: there are none, or their files are not there."""
 
     @property
     def prompt_mean(self) -> float:

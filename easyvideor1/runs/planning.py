@@ -39,11 +39,11 @@ class Plan:
     sizes: Sizes
     tokens: Tokens
     steps: int
-    """Of the run; with train.epochs, those that they come to."""
+    """Steps of the run; with train.epochs, those that they come to."""
     memory: Footprint
     pace: Pace
     checkpoint_bytes: int
-    """Of one checkpoint."""
+    """Size of one checkpoint."""
     largest_pack_tokens: int | None
     """Largest `train.tokens_per_pack` that fits; None: not even the longest prompt does."""
     remedies: tuple[str, ...]

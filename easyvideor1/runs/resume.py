@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from easyvideor1.config import RunConfig
-from easyvideor1.config_tree import to_tree
+from easyvideor1.config_tree import absolute, to_tree
 from easyvideor1.errors import UsageError
 from easyvideor1.recipe import load_config
+from easyvideor1.runs.starting_model import START, is_same_start
+from easyvideor1.training.checkpoint import has_optimizer
 
 FREE = (
     r"out",
@@ -47,8 +49,8 @@ def check_same_run(config: RunConfig, *, before: Path) -> None:
     Raises:
         UsageError: a value differs that decides the numbers of the run; names it with both values and the remedy.
     """
-    stored = load_config(before)
-    changes = changed_values(stored, config)
+    stored: RunConfig = absolute(load_config(before))
+    changes = changed_values(stored, absolute(config))
     length = next((name for name in LENGTHS if name in changes), None)
     if length is not None and (config.optimizer.schedule != "constant" or config.optimizer.warmup_frac):
         old, new = changes[length]
@@ -59,13 +61,25 @@ def check_same_run(config: RunConfig, *, before: Path) -> None:
             f"{before.parent}: {length} was {old} and is now {new}, which moves the learning rate of every step under "
             f"{schedule}. Give {length}={old} to go on, or start a new run (another `out`) from an exported model"
         )
-    forbidden = [name for name in changes if name not in LENGTHS and not is_free(name)]
+    forbidden = [
+        name
+        for name, (old, new) in changes.items()
+        if name not in LENGTHS and not is_free(name) and not has_moved(name, old, new, run=before.parent)
+    ]
     if forbidden:
         told = "; ".join(f"{name} was {changes[name][0]}, is now {changes[name][1]}" for name in forbidden)
         raise UsageError(
             f"{before.parent} holds a run with other values: {told}. Choose another `out`, or give the values of that "
             "run to go on with it"
         )
+
+
+def has_moved(name: str, old: Any, new: Any, *, run: Path) -> bool:
+    """Whether a key names what it named before, at another place: a data file of the same name, whose rows are compared
+    later (`same_data`), or a model with the same weights."""
+    if re.fullmatch(r"data\.(train|validation)\[\d+\]\.path", name):
+        return Path(str(old)).name == Path(str(new)).name
+    return name == "model.path" and is_same_start(str(new), run / START)
 
 
 def check_can_go_on(config: RunConfig, checkpoint: Path, *, step: int) -> None:
@@ -77,7 +91,7 @@ def check_can_go_on(config: RunConfig, checkpoint: Path, *, step: int) -> None:
     Raises:
         UsageError: it has steps to make, and the checkpoint holds no optimizer.
     """
-    is_whole = step == 0 or (checkpoint / "optimizer").is_dir()  # before the first step there is nothing in it yet
+    is_whole = step == 0 or has_optimizer(checkpoint)  # before the first step there is nothing in it yet
     if is_whole or config.train.fresh_optimizer or step >= config.train.num_steps:
         return
     raise UsageError(

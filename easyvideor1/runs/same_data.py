@@ -25,7 +25,7 @@ from easyvideor1.video.source import WHOLE_HASH_BYTES, locate
 
 THREADS = 16
 BLOCK_BYTES, NUM_BLOCKS = 4096, 4
-"""Of a large file that are read."""
+"""Blocks of a large file that are read, and their size."""
 REMEDY = "Put the old data back to go on with this run, or choose another `out` for a new one"
 
 

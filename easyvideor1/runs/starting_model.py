@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import xxhash
+
 from easyvideor1.config import ModelConfig
 from easyvideor1.errors import RunError, UsageError
 from easyvideor1.recipe import load_config
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
 
     from easyvideor1.model.skeleton import StoredModel
 
+START = "start.json"
+"""In the folder of a run: the model that it began with."""
+WHOLE_BYTES = 64 << 20
+BLOCK_BYTES, NUM_BLOCKS = 4096, 64
+"""Of a larger file that are read."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -134,27 +141,62 @@ def require_whole(checkpoint: Path) -> None:
 
 
 def check_same_start(path: str, note: Path) -> None:
-    """Make sure that a run that goes on stands on the checkpoint it began with, where that is one of another run.
+    """Make sure that a run that goes on stands on the model it began with: adapters, and a reference, mean nothing
+    beside other weights.
 
     Args:
         note: file that says which one it was; written at the first start.
 
     Raises:
-        UsageError: another checkpoint stands for that run by now.
+        UsageError: other weights lie there, or another checkpoint stands for that run by now.
     """
-    trained = trained_model(path)
-    if trained is None:
-        return
-    now = {"checkpoint": str(trained.checkpoint.resolve()), "step": trained.step}
+    now = _start_of(path)
     if not note.exists():
         note.write_text(json.dumps(now) + "\n", encoding="utf-8")
         return
     before = json.loads(note.read_text(encoding="utf-8"))
-    if before != now:
+    if before == now:
+        return
+    if "weights" in before or "weights" in now:
         raise UsageError(
-            f"model.path={path}: this run began with step {before['step']} ({before['checkpoint']}), and by now step "
-            f"{now['step']} stands for it; begin a new run (another `out`) from a model that `easyvideor1 export` wrote"
+            f"model.path={path}: its weights are not those that this run began with; put those back to go on, or begin "
+            "a new run (another `out`)"
         )
+    raise UsageError(
+        f"model.path={path}: this run began with step {before['step']} ({before['checkpoint']}), and by now step "
+        f"{now['step']} stands for it; begin a new run (another `out`) from a model that `easyvideor1 export` wrote"
+    )
+
+
+def is_same_start(path: str, note: Path) -> bool:
+    """Whether a path holds the model that a run began with, as far as its note tells."""
+    try:
+        return json.loads(note.read_text(encoding="utf-8")) == _start_of(path)
+    except (OSError, ValueError, UsageError):
+        return False
+
+
+def _start_of(path: str) -> dict[str, object]:
+    """What tells one model to begin with from another: the checkpoint of a run, or digests of its weights."""
+    trained = trained_model(path)
+    if trained is not None:
+        return {"checkpoint": str(trained.checkpoint.resolve()), "step": trained.step}
+    files = sorted(file for file in model_files(path).iterdir() if file.suffix in (".safetensors", ".bin"))
+    return {"weights": {file.name: _digest(file) for file in files}}
+
+
+def _digest(file: Path) -> str:
+    """Of all bytes of a small file; of the size and of some blocks of a large one, so that a start takes seconds."""
+    num_bytes = file.stat().st_size
+    digest = xxhash.xxh3_64(str(num_bytes).encode())
+    with file.open("rb") as opened:
+        if num_bytes <= WHOLE_BYTES:
+            digest.update(opened.read())
+            return digest.hexdigest()
+        for block in range(NUM_BLOCKS):
+            opened.seek((num_bytes - BLOCK_BYTES) * block // (NUM_BLOCKS - 1))
+            digest.update(opened.read(BLOCK_BYTES))
+    return digest.hexdigest()
 
 
 def began_with(trained: Choice) -> ModelConfig:

@@ -218,7 +218,7 @@ class TakenOverAll:
     reused: int
     """Entries that were there already."""
     gone: int
-    """Of the two: media whose video is missing."""
+    """Media among the two above whose video is missing."""
     failed: tuple[str, ...]
     """What could not be taken over, with the reason."""
 

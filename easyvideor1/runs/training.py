@@ -38,7 +38,7 @@ from easyvideor1.runs.rank_limits import check_number_of_ranks
 from easyvideor1.runs.resume import check_can_go_on, check_same_run
 from easyvideor1.runs.same_data import DataPrints
 from easyvideor1.runs.samples import load_samples
-from easyvideor1.runs.starting_model import check_same_start
+from easyvideor1.runs.starting_model import START, check_same_start
 from easyvideor1.runs.trajectories import load_trajectories
 from easyvideor1.seeds import mix_seed
 from easyvideor1.training import checkpoint, shelf
@@ -139,7 +139,7 @@ def _train(
     found: Path | None = None
     with ranks.agree("start"):
         if ranks.is_first:
-            check_same_start(config.model.path, folder.path / "start.json")
+            check_same_start(config.model.path, folder.path / START)
             found = shelf.newest_whole(folder.checkpoints)
             if found is not None:
                 check_can_go_on(config, found, step=checkpoint.load_state(found).step)
@@ -155,7 +155,7 @@ def _train(
     def watched(answers: Iterable[ScoredResponse], num_questions: int) -> Iterator[ScoredResponse]:
         return scored_within(answers, config, num_questions=num_questions, beat=watchdog.beat)
 
-    with _reported(folder) if ranks.is_first else nullcontext():
+    with _reported(folder) if ranks.is_first else nullcontext(), ranks.losses_told():
         models = load_models(config, ranks, algorithm=algorithm, resume_from=found)
         policy = Policy(
             models.policy,

@@ -16,13 +16,13 @@ from easyvideor1.sandbox.syscalls import filter_calls
 CPUCLOCK_SCHED = 2
 """With a process id in the bits above, the kernel's name of the clock of its processor time (clock_getcpuclockid)."""
 _CHILDREN: list[int] = []
-"""Those that have not been waited for."""
+"""Processes that have not been waited for."""
 LOOK_EVERY_S = 0.02
 """How often it is looked how much processor time programs have used."""
 
 
 class Stopped(Exception):
-    """Whoever gave the order wants no more."""
+    """Nobody waits for the result of the order any more."""
 
 
 class Late(Exception):

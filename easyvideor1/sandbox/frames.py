@@ -44,7 +44,7 @@ def read_frame(reader: int) -> Any:
 
 
 def _exactly(reader: int, count: int) -> bytes:
-    """That many bytes, or none where the pipe ends before the first."""
+    """As many bytes as asked for, or none where the pipe ends before the first."""
     parts = []
     left = count
     while left:

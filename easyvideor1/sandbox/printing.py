@@ -14,7 +14,7 @@ from easyvideor1.sandbox.children import end_children, exit_code_of_child, in_ch
 from easyvideor1.sandbox.frames import read_frame, write_frame
 
 MOST_OUTPUT_BYTES = 4 << 20
-"""Of one run of a program; what prints more is ended."""
+"""Most bytes that one run of a program prints; what prints more is ended."""
 PIECE_BYTES = 1 << 16
 NOT_FLUSHED = 120
 """Python's exit code where standard output was gone at the end."""

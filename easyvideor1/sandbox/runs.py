@@ -31,7 +31,7 @@ class Limits:
     cpu_s: float
     """Processor time over all its runs."""
     wall_s: float
-    """The same on the clock."""
+    """Wall time over all its runs."""
     memory_bytes: int
     """Address space of a process of it."""
 
@@ -44,7 +44,7 @@ class Printed:
     code: int
     """Exit code; negative: the signal that ended it."""
     is_cut: bool
-    """It printed too much, and was ended."""
+    """The program printed too much, and was ended."""
 
 
 @dataclass(frozen=True, kw_only=True)

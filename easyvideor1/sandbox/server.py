@@ -10,7 +10,7 @@ from easyvideor1.sandbox.frames import read_frame, write_frame
 from easyvideor1.sandbox.values import decoded, encoded
 
 MOST_ITEMS = 1_000_000
-"""Of an iterator that is asked for all it gives."""
+"""Most items that are taken of an iterator."""
 
 
 def serve(source: str, *, reader: int, writer: int) -> None:

@@ -184,7 +184,7 @@ class AgreeingEngine:
                     self._check_gap(modality, own[0].example.sample, gap)
 
     def _shared(self, own: Kept | None, turn: int) -> Kept | None:
-        """What the rank has whose turn it is among those that compute packs with this one."""
+        """What was kept by the rank whose turn it is, of those that compute packs with this one."""
         sequence = self._forward.sequence
         if sequence.size == 1:
             return own

@@ -63,9 +63,9 @@ class Dealt:
     """Who computes what."""
 
     ranks: tuple[tuple[tuple[int, ...], ...], ...]
-    """Of each rank: for each group, which of its responses, in order."""
+    """The share of each rank: for each group, which of its responses, in order."""
     costs: tuple[int, ...]
-    """Of each rank."""
+    """The cost of each rank's share."""
 
     @property
     def imbalance(self) -> float:

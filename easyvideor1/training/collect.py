@@ -66,7 +66,7 @@ class Collected:
     cursor: int
     """Place in the order of samples after those of this step."""
     version: int
-    """Of the weights that sampled them."""
+    """Version of the weights that sampled them."""
     tally: Tally
 
     @property

@@ -44,7 +44,7 @@ class Share:
     """Neighbouring ranks that compute each pack together (`parallel.sequence`)."""
 
     def of(self, groups: Sequence[Group], chosen: Sequence[Sequence[int]], *, form: PackForm) -> list[tuple[int, ...]]:
-        """Of the chosen rollouts of each group, those that this rank computes; every rank must ask for the same."""
+        """The chosen rollouts of each group that this rank computes; every rank must ask for the same."""
         work = [
             self._cost(group, of_group, is_shared=form == "shared")
             for group, of_group in zip(groups, chosen, strict=True)

@@ -15,7 +15,7 @@ from easyvideor1.training.tensor_file import WRITE_BYTES, Written
 
 NAME = "manifest.json"
 MOST_BYTES = 16 << 20
-"""Of a manifest: more is damage."""
+"""Most bytes of a manifest; more is damage."""
 THREADS = 8
 """Files that are read at once."""
 

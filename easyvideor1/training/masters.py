@@ -26,7 +26,7 @@ class MasterWeights:
         self.of_values: Mapping[str, nn.Parameter] = (
             {} if value_head is None else {f"{VALUES}.{name}": weight for name, weight in value_head.named_parameters()}
         )
-        """Those of a value head, which are in float32."""
+        """The weights of a value head, which are in float32."""
         trained |= self.of_values
         self.by_name: Mapping[str, nn.Parameter] = {
             name: parameter if parameter.dtype == torch.float32 else nn.Parameter(parameter.detach().float())

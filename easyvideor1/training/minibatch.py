@@ -34,7 +34,7 @@ class Minibatch:
     normalizer: float
     """Divides the summed loss of all packs of all ranks (see algo.credit.normalizer); idle rollouts count in it."""
     idle: Idle
-    """Of all ranks."""
+    """The idle rollouts of all ranks."""
 
 
 def minibatches(

@@ -15,7 +15,7 @@ BFLOAT16_TFLOPS = {
 
 
 def peak_tflops(name: str, dtype: torch.dtype) -> float | None:
-    """Of a device by its name; None where it is not known, or for another type of numbers.
+    """Peak TFLOP/s of a device by its name; None where it is not known, or for another type of numbers.
 
     >>> peak_tflops("NVIDIA H200", torch.bfloat16), peak_tflops("NVIDIA H200", torch.float32)
     (989.0, None)

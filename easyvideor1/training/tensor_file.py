@@ -38,7 +38,7 @@ NAMES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
-"""Of dtypes in safetensors files."""
+"""Names of dtypes in safetensors files."""
 
 
 @dataclass(frozen=True, kw_only=True)

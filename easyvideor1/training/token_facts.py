@@ -18,7 +18,7 @@ OfRollouts = dict[tuple[int, int], np.ndarray]
 
 @dataclass(frozen=True, kw_only=True)
 class TokenFacts:
-    """Of all rollouts of a step, on every rank."""
+    """What is known of the tokens of all rollouts of a step, the same on every rank."""
 
     kl: PerToken | None
     """KL from the reference in nats, where it is part of the reward."""

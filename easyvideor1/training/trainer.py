@@ -316,7 +316,7 @@ class Trainer:
                 self._rollouts.log(step, group, ())
 
     def _multiplications(self, groups: Sequence[Group]) -> int:
-        """Of the forwards that the update of some groups learnt by, on all ranks."""
+        """Multiplications of one forward over all that the update learnt from, times its passes, on all ranks."""
         chosen = [learning_rollouts(group, self._algorithm) for group in groups]
         one = self._policy.share.multiplications(groups, chosen, form=self._pack_form)
         return one * self._config.train.passes

@@ -17,7 +17,7 @@ from easyvideor1.types import Media
 from easyvideor1.video.clip_file import replaced_file
 
 _PLACE = re.compile(r":\d+\Z|\[\d+\]\Z")
-"""Of a row in its file."""
+"""The place of a row in its file."""
 Name = tuple[object, ...]
 """What tells one medium from another: its name, kind and clip range."""
 

@@ -137,7 +137,7 @@ class KnownFiles(Files):
 
 
 def known_files(cache: CacheConfig) -> Files:
-    """Those of a cache.
+    """The known files of a cache.
 
     Every file is fresh in mode realtime_only, which neither reads nor writes the folder, and in mode preprocessed_only
     where there is no folder, which it does not make.

@@ -96,7 +96,7 @@ class Summary:
     """Media among those done that were made of the frames of other entries instead of decoded."""
     failed: int = 0
     source_bytes: int = 0
-    """Of all finished jobs."""
+    """Bytes of the files of all finished jobs."""
     written_bytes: int = 0
     evicted: int = 0
     """Entries removed again: above 0 the cache is too small for the data."""

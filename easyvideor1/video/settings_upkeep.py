@@ -24,7 +24,7 @@ class Held:
 
     stored: list[Entry] = field(default_factory=list)
     chosen: list[Entry] = field(default_factory=list)
-    """Those to remove."""
+    """Entries to remove."""
 
     def as_values(self, now_s: float) -> dict[str, object]:
         unused_s = [now_s - entry.used_at_s for entry in self.stored]

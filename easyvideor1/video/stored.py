@@ -48,7 +48,7 @@ class Looked:
     num_frames: int
     num_tokens: int
     num_bytes: int
-    """Of its frames, decoded."""
+    """Size of its frames, decoded."""
     warnings: tuple[str, ...] = ()
 
 

@@ -3,11 +3,13 @@
 import errno
 import json
 import re
+import shutil
 
 import pytest
 import torch
 import yaml
 from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForImageTextToText
 
 from easyvideor1.cli import main
@@ -21,7 +23,7 @@ from easyvideor1.records.folder import RunFolder
 from easyvideor1.records.metrics import MetricsLog
 from easyvideor1.runs import starting_model
 from easyvideor1.runs.encoders import encoder_of
-from easyvideor1.runs.starting_model import check_same_start, model_files
+from easyvideor1.runs.starting_model import check_same_start, is_same_start, model_files
 from easyvideor1.training import shelf
 from easyvideor1.training.checkpoint import RunState, Saver
 from easyvideor1.training.masters import MasterWeights
@@ -202,13 +204,27 @@ def test_a_run_and_a_checkpoint_are_models_too(make_run, overrides, tmp_path):
 def test_a_run_that_goes_on_stands_on_the_checkpoint_it_began_with(make_run, tmp_path):
     run, model = make_run()
     note = tmp_path / "start.json"
-    check_same_start(str(tmp_path / "base"), note)
-    assert not note.exists()
     for _ in range(2):
         check_same_start(str(run), note)
     save_checkpoint(run, model, step=9)
     with pytest.raises(UsageError, match=r"began with step 7 .* step 9 stands for it; begin a new run"):
         check_same_start(str(run), note)
+
+
+def test_a_run_goes_on_with_the_weights_it_began_with_wherever_they_lie(make_run, tmp_path):
+    make_run()
+    note, base = tmp_path / "start.json", tmp_path / "base"
+    for _ in range(2):
+        check_same_start(str(base), note)
+    shutil.copytree(base, tmp_path / "moved")
+    assert is_same_start(str(tmp_path / "moved"), note)
+    weights = load_file(base / "model.safetensors")
+    name = next(name for name in weights if name.endswith("norm.weight"))
+    save_file(weights | {name: weights[name] + 1}, base / "model.safetensors", metadata={"format": "pt"})
+    assert not is_same_start(str(base), note)
+    assert not is_same_start(str(tmp_path / "nowhere"), note)
+    with pytest.raises(UsageError, match=r"model\.path=.*base: its weights are not those that this run began with"):
+        check_same_start(str(base), note)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,14 @@ from easyvideor1.jobs import worker
 from support.warm_workers import WORKERS, WarmWorkers
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["easyvideor1.cli", "easyvideor1.runs.training", "easyvideor1.runs.evaluating"])
+CONTEXT.set_forkserver_preload(
+    [
+        "easyvideor1.cli.train",
+        "easyvideor1.runs.training",
+        "easyvideor1.runs.evaluating",
+        "tests.support.warm_imports",  # looked for from the working folder: it does not get this process's paths
+    ]
+)
 
 
 class WarmProcess:

@@ -24,7 +24,7 @@ Converter = Callable[[Fields], Fields]
 
 ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
 MARKS = ("<ref-object>", "<bbox>")
-"""Of ms-swift: what `objects` of a row holds goes there."""
+"""Marks of ms-swift in whose place goes what `objects` of a row holds."""
 _SPAN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:-|to|,)\s*(\d+(?:\.\d+)?)\s*")
 
 

@@ -16,12 +16,12 @@ OWN_ARGUMENTS = (
     "model", "dtype", "max_model_len", "logprobs_mode", "generation_config", "mm_processor_cache_gb", "seed",
     "enable_sleep_mode", "hf_overrides", "mm_device_do_normalize", "distributed_executor_backend",
 )  # fmt: skip
-"""Of vLLM's engine, which `rollout.vllm.engine_args` must leave alone."""
+"""Arguments of vLLM's engine that `rollout.vllm.engine_args` must leave alone."""
 SPLIT_ARGUMENTS = (
     "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "prefill_context_parallel_size",
     "decode_context_parallel_size",
 )  # fmt: skip
-"""Those that spread an engine over several GPUs."""
+"""Arguments that spread an engine over several GPUs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,8 @@ class Among:
     """How long a rank waits for the others, which vLLM does while engines are made."""
 
     def arguments(self, seed: int) -> dict[str, Any]:
-        """Of vLLM's EngineArgs: it takes the processes, their groups and each one's GPU as it finds them. What is
-        sampled without a seed of its own must differ between ranks."""
+        """Arguments by which vLLM takes the processes, their groups and each one's GPU as they are. Responses without a
+        seed of their own must differ between ranks."""
         timeout_s = math.ceil(self.timeout_s)
         return {
             "distributed_executor_backend": "external_launcher",

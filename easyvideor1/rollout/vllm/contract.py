@@ -77,6 +77,6 @@ class Answer:
     token_ids: list[int]
     """Tokens, the one that stopped it included."""
     logprobs: list[float]
-    """Of each token, of the engine's kind."""
+    """Log-probs of each token, of the engine's kind."""
     likeliest_ids: list[int]
     """The most likely token at each place, by the same distribution."""

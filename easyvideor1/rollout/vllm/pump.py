@@ -157,7 +157,7 @@ class Pump:
 
     @property
     def num_tokens(self) -> int:
-        """Of all requests under way, see `request_tokens`."""
+        """Tokens of all requests under way, see `request_tokens`."""
         return sum(work.num_tokens for work in self._works.values())
 
     def __len__(self) -> int:
