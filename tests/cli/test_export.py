@@ -170,10 +170,10 @@ def test_a_checkpoint_that_a_run_removes_meanwhile_is_named(make_run, tmp_path, 
     run, _ = make_run()
     copy = shutil.copyfile
 
-    def removed(source, target):
+    def removed(source, target, **options):
         if "checkpoints" in str(source):
             shutil.rmtree(run / "checkpoints")
-        return copy(source, target)
+        return copy(source, target, **options)
 
     monkeypatch.setattr("easyvideor1.runs.exporting.shutil.copyfile", removed)
     assert main(["export", str(run), "--out", str(tmp_path / "x")]) == 3
