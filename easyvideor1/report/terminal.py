@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -34,6 +36,19 @@ INSIDE_REDRAW_S = 0.2
 log = logging.getLogger(__name__)
 
 
+class LastingConsole(Console):
+    """A console that hours of work outlast: where its reader is gone (`| head`, a killed `tee`) nothing more is shown,
+    and what is written to the same stream later, by whomever, is dropped. Rich would end the program."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        log.warning("nobody reads the output any more; the work goes on")
+        with suppress(OSError, ValueError):  # a stream without a file: nothing is left to be written
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.file.fileno())
+            os.close(nowhere)
+
+
 def open_progress(*, title: str, total_steps: int, start_step: int = 0, console: Console | None = None) -> Progress:
     """The display that fits the console: live on a terminal, lines elsewhere.
 
@@ -43,7 +58,7 @@ def open_progress(*, title: str, total_steps: int, start_step: int = 0, console:
         start_step: steps done before this process (a resumed run).
         console: where to; None: standard output.
     """
-    console = console or Console()
+    console = console or LastingConsole()
     pace = Pace(total_steps=total_steps, start_step=start_step)
     if console.is_terminal:
         return LiveProgress(title=title, pace=pace, console=console)

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from easyvideor1.config import Settings
@@ -21,6 +20,7 @@ from easyvideor1.errors import DataError, UsageError
 from easyvideor1.extras import need
 from easyvideor1.jobs.cluster import run_all_on_ray
 from easyvideor1.jobs.pool import Outcome, run_all
+from easyvideor1.report.terminal import LastingConsole
 from easyvideor1.runs.media import media_specs, model_vision
 from easyvideor1.types import Media
 from easyvideor1.video.cache import FrameCache
@@ -150,7 +150,7 @@ def _follow(
     """Show the outcomes as they come, and write down those that failed; returns what is in the cache too."""
     stored: list[Media] = []
     summary = Summary(total=len(jobs), total_source_bytes=sum(job.source_bytes for job in jobs))
-    console = Console(stderr=True)
+    console = LastingConsole(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TextColumn("ETA"))
     bar = Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal)
     next_line_s = time.monotonic() + LINE_EVERY_S

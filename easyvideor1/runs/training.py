@@ -155,7 +155,7 @@ def _train(
     def watched(answers: Iterable[ScoredResponse], num_questions: int) -> Iterator[ScoredResponse]:
         return scored_within(answers, config, num_questions=num_questions, beat=watchdog.beat)
 
-    with _reported(folder) if ranks.is_first else nullcontext():
+    with _reported(folder) if ranks.is_first else nullcontext(), ranks.losses_told():
         models = load_models(config, ranks, algorithm=algorithm, resume_from=found)
         policy = Policy(
             models.policy,

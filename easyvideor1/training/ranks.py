@@ -75,6 +75,12 @@ class Ranks:
         return items[self.rank :: self.size]
 
     @contextmanager
+    def losses_told(self) -> Iterator[None]:
+        """A block in which ranks exchange tensors too; one that does not come, or is gone, is a RunError as in `gather`
+        instead of an error of torch's."""
+        yield
+
+    @contextmanager
     def agree(self, of: str) -> Iterator[None]:
         """A block in which a rank works by itself; an error in it on any rank is raised at its end on all.
 
@@ -122,7 +128,9 @@ class TorchRanks(Ranks):
             self._store.set(f"rank{self.rank}", f"{self._num_calls} {of}")
             dist.all_gather_object(found, (of, value), group=self._group)
         except RuntimeError as error:  # a time limit, or a connection that is lost
-            raise RunError(f"rank {self.rank} of {self.size}: {self._missing(of)} ({_first_line(error)})") from error
+            raise RunError(
+                f"rank {self.rank} of {self.size}: {self._missing(of)} ({_first_line(error)}). {self._remedy}"
+            ) from error
         names = [name for name, _ in found]
         if set(names) != {of}:
             other = next(rank for rank, name in enumerate(names) if name != of)
@@ -131,6 +139,21 @@ class TorchRanks(Ranks):
                 "must run the same recipe with the same version of easyvideor1 on the same data"
             )
         return [value if rank == self.rank else item for rank, (_, item) in enumerate(found)]
+
+    @contextmanager
+    def losses_told(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            if not _is_of_a_connection(error):
+                raise
+            others = ", ".join(
+                f"rank {rank} at '{place}'" for rank, (_, place) in self._calls().items() if rank != self.rank
+            )
+            raise RunError(
+                f"rank {self.rank} of {self.size} waited in vain for tensors of another; last heard of: "
+                f"{others or 'none'} ({_first_line(error)}). {self._remedy}"
+            ) from error
 
     @contextmanager
     def agree(self, of: str) -> Iterator[None]:
@@ -151,16 +174,33 @@ class TorchRanks(Ranks):
         assert error is not None
         raise error from own
 
-    def _missing(self, of: str) -> str:
-        """Which ranks have not come to a call, as far as the store can tell."""
-        late = []
+    @property
+    def _remedy(self) -> str:
+        return (
+            "Run the same command again to go on; where a rank was only slower than parallel.timeout_s="
+            f"{self._timeout.total_seconds():g} (a slow disk, long videos), with a longer one"
+        )
+
+    def _calls(self) -> dict[int, tuple[int, str]]:
+        """Rank -> how many calls it made, and the last one, as far as the store can tell."""
+        found = {}
         with suppress(RuntimeError):  # its host may be the rank that is gone
             self._store.set_timeout(timedelta(seconds=5))
             for rank in range(self.size):
                 key = f"rank{rank}"
-                number, _, place = self._store.get(key).decode().partition(" ") if self._store.check([key]) else "0  "
-                if int(number) < self._num_calls:
-                    late.append(f"rank {rank} did not come, its last call was '{place.strip() or 'none'}'")
+                number, _, place = (
+                    self._store.get(key).decode().partition(" ") if self._store.check([key]) else ("0", "", "")
+                )
+                found[rank] = (int(number), place.strip())
+        return found
+
+    def _missing(self, of: str) -> str:
+        """Which ranks have not come to a call, as far as the store can tell."""
+        late = [
+            f"rank {rank} did not come, its last call was '{place or 'none'}'"
+            for rank, (number, place) in self._calls().items()
+            if number < self._num_calls
+        ]
         return f"waited in vain at '{of}': " + ("; ".join(late) or "another rank is gone, see its output")
 
 
@@ -278,6 +318,13 @@ def _not_found(reason: str) -> str:
     )
 
 
+def _is_of_a_connection(error: RuntimeError) -> bool:
+    """Whether an error of torch's is one of what connects ranks; those of gloo have no type of their own."""
+    from torch.distributed import DistError
+
+    return isinstance(error, DistError) or any(word in str(error) for word in ("gloo", "NCCL", "Connection closed"))
+
+
 def _portable(error: Exception, *, rank: int) -> EasyVideoError:
     """The error that other ranks raise for an error of this one."""
     if isinstance(error, EasyVideoError):
@@ -286,4 +333,4 @@ def _portable(error: Exception, *, rank: int) -> EasyVideoError:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]
+    return str(error).strip().split("\n")[0].split(". This is typically caused")[0]

@@ -1,13 +1,14 @@
 """The terminal display: what it shows, and that it never stops a run."""
 
 import io
+import os
 import random
 
 import pytest
 from rich.console import Console
 from support.made_run import made_measurements
 
-from easyvideor1.report.terminal import LineProgress, LiveProgress, Pace, open_progress, step_line
+from easyvideor1.report.terminal import LastingConsole, LineProgress, LiveProgress, Pace, open_progress, step_line
 
 VALUES = {
     "reward/mean": 0.625,
@@ -139,3 +140,14 @@ def test_a_display_that_cannot_start_stops_the_run(is_terminal):
     console = terminal(stream) if is_terminal else Console(file=stream)
     with pytest.raises(OSError, match="terminal is gone"), open_progress(title="x", total_steps=3, console=console):
         pass
+
+
+def test_a_run_outlasts_whoever_reads_its_output(caplog):
+    read, write = os.pipe()
+    with open(write, "w") as stream:
+        with open_progress(title="x", total_steps=3, console=LastingConsole(file=stream)) as progress:
+            os.close(read)
+            for step in (1, 2, 3):
+                progress.step(step, made_measurements(random.Random(0), skill=0.5))
+        print("report: x", file=stream, flush=True)  # as the command does at the end
+    assert [record.message for record in caplog.records] == ["nobody reads the output any more; the work goes on"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from easyvideor1.config import ParallelConfig
 from easyvideor1.errors import DataError, RunError
@@ -74,8 +76,14 @@ def lose_the_other() -> str:
         ranks.gather(0, of="rollouts")
         if not ranks.is_first:
             return "left"
-        try:
-            ranks.gather(0, of="packs")
-        except RunError as error:
-            return str(error)
-        return "no error"
+        of_tensors = _lost(ranks, lambda: dist.all_reduce(torch.ones(1)))
+        return of_tensors + "\n" + _lost(ranks, lambda: ranks.gather(0, of="packs"))
+
+
+def _lost(ranks: Ranks, exchange: Callable[[], object]) -> str:
+    try:
+        with ranks.losses_told():
+            exchange()
+    except RunError as error:
+        return str(error)
+    return "no error"

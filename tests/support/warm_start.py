@@ -19,7 +19,14 @@ from typing import Any
 from easyvideor1.cli import main
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["easyvideor1.cli", "easyvideor1.runs.training", "easyvideor1.runs.evaluating"])
+CONTEXT.set_forkserver_preload(
+    [
+        "easyvideor1.cli.train",
+        "easyvideor1.runs.training",
+        "easyvideor1.runs.evaluating",
+        "tests.support.warm_imports",  # looked for from the working folder: it does not get this process's paths
+    ]
+)
 
 
 class WarmProcess:

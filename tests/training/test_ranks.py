@@ -10,7 +10,7 @@ from support.on_ranks import results
 from support.rank_cases import lose_the_other, part_ways, talk, wait_in_vain
 
 from easyvideor1.errors import DataError, RunError, UsageError
-from easyvideor1.training.ranks import Ranks, joined
+from easyvideor1.training.ranks import Ranks, TorchRanks, joined
 
 
 def test_one_process_is_its_own_sum_and_its_errors_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +60,16 @@ def test_a_rank_that_does_not_come_is_named_with_its_last_call() -> None:
     assert "waited in vain at 'packs': rank 1 did not come, its last call was 'rollouts'" in first
     first, second = results(lose_the_other)
     assert second == "left"
-    assert "waited in vain at 'packs'" in first
+    tensors, values = first.split("\n")
+    assert "waited in vain for tensors of another; last heard of: rank 1 at 'rollouts'" in tensors
+    assert "Run the same command again to go on; where a rank was only slower than parallel.timeout_s=60" in tensors
+    assert "waited in vain at 'packs'" in values
+
+
+def test_an_error_of_the_work_itself_is_not_taken_for_a_lost_rank() -> None:
+    ranks = TorchRanks.__new__(TorchRanks)  # not connected to any
+    with pytest.raises(RuntimeError, match="shapes differ"), ranks.losses_told():
+        raise RuntimeError("shapes differ")
 
 
 def test_ranks_that_do_not_find_each_other_are_told_what_to_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
