@@ -207,17 +207,23 @@ class _Calls:
     """
 
     def __init__(self, blocks: Blocks, *, num_kv: int) -> None:
-        lengths = zip(blocks.query_lengths, blocks.key_lengths, strict=True)
-        runs = [(pair, len(list(run))) for pair, run in groupby(lengths)]
-        self._queries = [(count, length) for (length, _), count in runs]
-        self._keys = [(count, length) for (_, length), count in runs]
         self._num_kv = num_kv
+        self._queries: list[_Call] = []
+        self._keys: list[_Call] = []
+        query = key = 0
+        for (query_length, key_length), run in groupby(zip(blocks.query_lengths, blocks.key_lengths, strict=True)):
+            count = len(list(run))
+            for each in range(min(count, num_kv)):
+                alone = count <= num_kv
+                of_call = each if alone else 0, None if alone else each, count
+                self._queries.append(_Call(query, query_length, *of_call))
+                self._keys.append(_Call(key, key_length, *of_call))
+            query, key = query + count * query_length, key + count * key_length
 
     def of_heads(self, heads: Heads) -> Iterator[Heads]:
         sharing = heads.query.shape[1] // self._num_kv
-        parts = zip(self.of_queries(heads.query), self.of_keys(heads.key), self.of_keys(heads.value), strict=True)
-        for query, *shared in parts:
-            yield Heads(query, *(tensor.expand(-1, sharing, -1, -1) for tensor in shared))
+        keys, values = (self._views(tensor, self._keys, sharing=sharing) for tensor in (heads.key, heads.value))
+        return map(Heads, self.of_queries(heads.query), keys, values)
 
     def of_queries(self, tensor: torch.Tensor) -> Iterator[torch.Tensor]:
         """[Q, H, D] -> views [B, N, L, D]."""
@@ -229,14 +235,42 @@ class _Calls:
 
     def of_lse(self, tensor: torch.Tensor) -> Iterator[torch.Tensor]:
         """[H, Q] -> views [B, N, L]."""
-        return (part.squeeze(-1) for part in self._views(tensor.T[..., None], self._queries))
+        return self._views(tensor.T, self._queries)
 
-    def _views(self, tensor: torch.Tensor, runs: Sequence[tuple[int, int]]) -> Iterator[torch.Tensor]:
-        parts = tensor.split([count * length for count, length in runs])
-        for (count, length), part in zip(runs, parts, strict=True):
-            blocks = part.unflatten(0, (count, length)).unflatten(2, (self._num_kv, -1))  # [blocks, L, K, N, D]
-            by_call = (2, 0, 3, 1, 4) if count > self._num_kv else (0, 2, 3, 1, 4)
-            yield from blocks.permute(by_call).unbind(0)
+    def _views(self, tensor: torch.Tensor, calls: Sequence[_Call], *, sharing: int = 1) -> Iterator[torch.Tensor]:
+        """
+        Args:
+            tensor: [tokens, heads, ..].
+            sharing: how often each head is there, in the same memory.
+        """
+        (_, num_heads, *size), (token, head, *item) = tensor.shape, tensor.stride()
+        per_kv = num_heads // self._num_kv
+        n = sharing if sharing > 1 else per_kv
+        per_head = 0 if sharing > 1 else head
+        for call in calls:
+            first = tensor.storage_offset() + call.start * token
+            if call.kv_head is None:
+                first += call.block * call.length * token
+                shape, stride = (self._num_kv, n, call.length, *size), (per_kv * head, per_head, token, *item)
+            else:
+                first += call.kv_head * per_kv * head
+                shape, stride = (call.num_blocks, n, call.length, *size), (call.length * token, per_head, token, *item)
+            yield tensor.as_strided(shape, stride, first)
+
+
+class _Call(NamedTuple):
+    """What one call of a kernel gets of a run of blocks of equal lengths."""
+
+    start: int
+    """First token of the run."""
+    length: int
+    """Tokens of each block."""
+    block: int
+    """Place of the block in the run, of a call that gets one."""
+    kv_head: int | None
+    """Key-value head of a call that gets all blocks; None: it gets one block with all heads."""
+    num_blocks: int
+    """Of the run."""
 
 
 def _flash_forward(block: Heads, is_causal: bool, scale: float) -> tuple[torch.Tensor, torch.Tensor]:

@@ -57,6 +57,20 @@ def test_in_half_precision_the_modules_round_where_they_did(dtype: torch.dtype) 
     torch.testing.assert_close(found, before, rtol=1e-6 if dtype == torch.float32 else 0, atol=0)
 
 
+def test_patches_are_embedded_as_by_the_convolution() -> None:
+    model = tiny_model("qwen2_5_vl")
+    embed = model.model.visual.patch_embed
+    patches = torch.randn(7, embed.proj.weight[0].numel())
+    expected = embed(patches)
+    (gradient,) = torch.autograd.grad(expected.square().sum(), embed.proj.weight)
+    make_lean(model)
+    found = embed(patches)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    (found_gradient,) = torch.autograd.grad(found.square().sum(), embed.proj.weight)
+    torch.testing.assert_close(found_gradient, gradient, rtol=1e-5, atol=1e-4)
+    assert type(found.grad_fn).__name__ == "MmBackward0"
+
+
 def test_a_frozen_norm_has_no_gradient_and_a_model_is_changed_once() -> None:
     model = tiny_model("qwen3_vl")
     make_lean(model)

@@ -10,7 +10,7 @@ Legend: B sequences, C hidden size, H query heads, K key-value heads, D head siz
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -21,6 +21,8 @@ from torch import nn
 from easyvideor1.model.pointwise import norm_scale, rotated
 
 Function = Callable[[torch.Tensor], torch.Tensor]
+SMALL_WEIGHTS = 1 << 20
+"""Most numbers of several layers' weights that are copied into one: below, calls take longer than products."""
 
 
 class AttendNewest(Protocol):
@@ -71,8 +73,8 @@ class _Layer:
         attention = layer.self_attn
         self._index, self._scaling, self._size = attention.layer_idx, attention.scaling, attention.head_dim
         self._norm, self._mlp_norm = _norm(layer.input_layernorm), _norm(layer.post_attention_layernorm)
-        self._query, self._key = _linear(attention.q_proj), _linear(attention.k_proj)
-        self._value, self._out = _linear(attention.v_proj), _linear(attention.o_proj)
+        self._heads = _together(attention.q_proj, attention.k_proj, attention.v_proj)
+        self._out = _added(attention.o_proj)
         self._head_norms = _head_norms(attention)
         self._mlp = _mlp(layer.mlp)
 
@@ -82,12 +84,12 @@ class _Layer:
         """[B, C] to the same; cos and sin [B, 1, D]."""
         normed = self._norm(hidden)
         of_heads = len(normed), -1, self._size
-        query, key = self._query(normed).view(of_heads), self._key(normed).view(of_heads)
+        query, key, value = (heads.view(of_heads) for heads in self._heads(normed))
         heads = rotated(self._head_norms(query, key), cos, sin)
         query, key = heads.split((query.shape[1], key.shape[1]), 1)
-        out = attend(self._index, query, key, self._value(normed).view(of_heads), self._scaling)
-        hidden = hidden + self._out(out.flatten(1))
-        return hidden + self._mlp(self._mlp_norm(hidden))
+        out = attend(self._index, query, key, value, self._scaling)
+        hidden = self._out(hidden, out.flatten(1))
+        return self._mlp(hidden, self._mlp_norm(hidden))
 
 
 def _linear(module: Any) -> Function:
@@ -95,13 +97,36 @@ def _linear(module: Any) -> Function:
     return partial(F.linear, weight=module.weight, bias=module.bias) if type(module) is nn.Linear else module
 
 
-def _mlp(module: Any) -> Function:
-    """The layer behind the attention, over [B, C]: gated, or experts."""
+def _together(*modules: Any) -> Callable[[torch.Tensor], Sequence[torch.Tensor]]:
+    """Several layers over the same states; small plain ones in one matrix product, of a copy of their weights."""
+    is_plain = all(type(module) is nn.Linear and module.bias is None for module in modules)
+    if not is_plain or sum(module.weight.numel() for module in modules) > SMALL_WEIGHTS:
+        each = [_linear(module) for module in modules]
+        return lambda states: [linear(states) for linear in each]
+    weight, sizes = torch.cat([module.weight for module in modules]), [module.out_features for module in modules]
+    return lambda states: F.linear(states, weight).split_with_sizes(sizes, -1)
+
+
+def _added(module: Any) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """From the states of before and a layer's input, the sum of those and its output."""
+    if type(module) is nn.Linear and module.bias is None:
+        weight = module.weight.T
+        return lambda before, states: torch.addmm(before, states, weight)
+    return lambda before, states: before + module(states)
+
+
+def _mlp(module: Any) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """From [B, C] before the norm and after it to those before, with the output of the layer behind the attention:
+    gated, or experts."""
     if not hasattr(module, "gate_proj"):
-        return lambda states: module(states[:, None])[:, 0]
-    gate, up, down = map(_linear, (module.gate_proj, module.up_proj, module.down_proj))
-    activation = module.act_fn
-    return lambda states: down(activation(gate(states)) * up(states))
+        return lambda before, states: before + module(states[:, None])[:, 0]
+    both, down, activation = _together(module.gate_proj, module.up_proj), _added(module.down_proj), module.act_fn
+
+    def gated(before: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+        gate, up = both(states)
+        return down(before, activation(gate) * up)
+
+    return gated
 
 
 def _norm(module: Any) -> Function:

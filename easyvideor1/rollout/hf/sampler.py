@@ -13,6 +13,9 @@ import torch
 from easyvideor1.errors import RunError
 from easyvideor1.rollout.engine import Sampling
 
+SMALLEST_SHARE = 1e-20
+"""Of the likeliest token beside the banned ones: those of 1e-17 times that are numbers of full precision then."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Ways:
@@ -71,10 +74,8 @@ class Sampler:
         log_total = shares.sum(-1).log_() + largest.squeeze(-1)
         if not log_total.isfinite().all():
             raise RunError("the model's logits are not finite, so no token can be sampled; its weights are broken")
-        # The largest share is 1. Where a banned token has it, the others may be too small to be told apart.
-        if self._banned.numel() and float(shares.index_select(-1, self._banned).amax()) == 1.0:
-            shares = self._shares_of_others(logits)
-        shares.index_fill_(-1, self._banned, 0.0)
+        if self._banned.numel():
+            shares = self._without_banned(shares, logits)
         if not how.is_plain:
             shares = _filtered(shares, how)
         cumulative = shares.cumsum(-1, dtype=torch.float64)
@@ -84,12 +85,17 @@ class Sampler:
             tokens = torch.where(how.is_greedy, likeliest, tokens)
         return tokens, logits.gather(-1, tokens[:, None]).squeeze(-1) - log_total
 
-    def _shares_of_others(self, logits: torch.Tensor) -> torch.Tensor:
-        """[B, V] shares relative to the largest of a token that is not banned, and 0 of those that are."""
+    def _without_banned(self, shares: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        """[B, V] shares, 0 for banned tokens; written to."""
+        largest_banned = shares.index_select(-1, self._banned).amax(-1)
+        shares.index_fill_(-1, self._banned, 0.0)
+        largest = shares.amax(-1)
+        self.banned_hits += int((largest_banned > largest).sum())
+        if float(largest.amin()) > SMALLEST_SHARE:
+            return shares
+        # Beside a banned token that outweighs them by far, the others cannot be told apart.
         others = logits.index_fill(-1, self._banned, -torch.inf)
-        largest = others.amax(-1)
-        self.banned_hits += int((logits.index_select(-1, self._banned).amax(-1) > largest).sum())
-        return (others - largest[:, None]).exp_()
+        return (others - others.amax(-1, keepdim=True)).exp_()
 
 
 def _filtered(shares: torch.Tensor, how: Ways) -> torch.Tensor:
