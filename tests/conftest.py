@@ -9,33 +9,38 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from support.warm_workers import WarmWorkers
+from support.warm_workers import WORKERS, WarmWorkers
 
 from easyvideor1.jobs import worker
 from easyvideor1.rewards.registry import REGISTRY
 
 LONG_FILES = (
     "training/test_ranks_training.py",
-    "cli/test_train.py",
-    "runs/test_python_api.py",
-    "rewards/test_pool.py",
-    "cli/test_faults.py",
     "training/test_sharded.py",
-    "cli/test_examples.py",
-    "runs/test_evaluating.py",
-    "cli/test_kills.py",
-    "runs/test_planning.py",
-    "cli/test_public_formats.py",
+    "rewards/test_judge.py",
     "jobs/test_pool.py",
-    "training/test_trainer.py",
-    "demo/test_command.py",
+    "cli/test_faults.py",
+    "training/test_ranks_engines.py",
     "training/test_collect.py",
+    "training/test_trainer.py",
+    "cli/test_train.py",
+    "training/test_families.py",
+    "rollout/hf/test_engine.py",
+    "cli/test_kills.py",
+    "training/test_pipeline.py",
     "cli/test_damaged_checkpoints.py",
-    "video/test_decode_pool.py",
-    "demo/test_build.py",
-    "runs/test_served_evaluation.py",
+    "runs/test_evaluating.py",
+    "rewards/test_pool.py",
+    "training/test_minibatch.py",
+    "training/test_policy.py",
+    "runs/test_planning.py",
     "test_packaging.py",
-    "cli/test_media_commands.py",
+    "demo/test_command.py",
+    "data/test_encode.py",
+    "cli/test_export.py",
+    "runs/test_python_api.py",
+    "cli/test_public_formats.py",
+    "training/test_sequence.py",
 )
 """Files whose tests take longest, the longest first."""
 
@@ -51,14 +56,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def warm_workers() -> Iterator[WarmWorkers]:
-    workers = WarmWorkers()
-    yield workers
-    workers.close()
+    yield WORKERS
+    WORKERS.close()
 
 
 @pytest.fixture(autouse=True)
 def workers_start_at_once(warm_workers: WarmWorkers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Worker processes of the test's own process are forked; see support.warm_workers."""
+    """Worker processes are forked; see support.warm_workers."""
     monkeypatch.setattr(worker, "subprocess", warm_workers)
 
 

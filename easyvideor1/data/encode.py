@@ -43,7 +43,8 @@ class Encoder:
     Attributes:
         vision: how the model cuts pixels into tokens.
         end_ids: tokens that end a response; the first is the one that ends a turn.
-        banned_ids: vision tokens; a sampler must never sample them.
+        banned_ids: vision tokens, and the ids the model has beyond those of the tokenizer; a sampler must never sample
+            them.
         pad_id: token for padding.
         vocab_size: logits the model gives per token (may exceed the tokenizer's entries).
     """
@@ -74,7 +75,8 @@ class Encoder:
             )
         self.tokenizer, self.vision, self._system = tokenizer, vision, system
         self.vocab_size = int(config.get("text_config", config)["vocab_size"])
-        largest = max(tokenizer.get_vocab().values())
+        known = set(tokenizer.get_vocab().values())
+        largest = max(known)
         if largest >= self.vocab_size:  # fewer are usual: models leave room
             raise UsageError(
                 f"{tokenizer.name_or_path}: the tokenizer's largest id is {largest}, and the model has words for ids "
@@ -97,7 +99,9 @@ class Encoder:
         pad = tokenizer.pad_token_id
         self.pad_id: int = turn_end if pad is None else int(pad)  # type: ignore[arg-type]
         banned = {self._vision_start, self._vision_end, *self._pad_ids.values()}
-        self.banned_ids = tuple(sorted(banned | {special[token] for token in ("<|vision_pad|>",) if token in special}))
+        banned |= {special[token] for token in ("<|vision_pad|>",) if token in special}
+        # What has no text would go on in a response unseen by any reward, and some servers refuse it.
+        self.banned_ids = tuple(sorted(banned | (set(range(self.vocab_size)) - known)))
         self._positions_per_s = (config.get("vision_config") or {}).get("tokens_per_second", POSITIONS_PER_S)
 
     @classmethod

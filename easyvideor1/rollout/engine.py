@@ -59,7 +59,7 @@ class Engine(Protocol):
 
     @property
     def banned_hits(self) -> int:
-        """How often the most likely next token was a banned vision token, since the engine was made."""
+        """How often the likeliest next token was a banned one (a vision token, an id without text) since the start."""
         ...
 
     @property

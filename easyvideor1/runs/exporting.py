@@ -9,7 +9,7 @@ from pathlib import Path
 import transformers
 from safetensors import SafetensorError
 
-from easyvideor1.errors import UsageError
+from easyvideor1.errors import RunError, UsageError
 from easyvideor1.model import lora
 from easyvideor1.records.choice import Choice, choose
 from easyvideor1.records.drafts import drafted
@@ -37,7 +37,7 @@ def export(path: Path, out: Path, *, step: str = "") -> Choice:
         Which step it is, and why.
 
     Raises:
-        RunError: the checkpoint is damaged.
+        RunError: the checkpoint is damaged, or was removed meanwhile.
         UsageError: no checkpoint there, a base model that is gone, or a target that is not empty or cannot be written.
     """
     choice = choose(path, step)
@@ -56,8 +56,14 @@ def export(path: Path, out: Path, *, step: str = "") -> Choice:
             (draft / "chat_template.json").unlink(missing_ok=True)
             shutil.copyfile(config.chat_template, draft / "chat_template.jinja")
         if weights is not None:  # they are stored as they are exported
-            for path in weights.iterdir():
-                shutil.copyfile(path, draft / path.name)
+            try:
+                for path in weights.iterdir():
+                    shutil.copyfile(path, draft / path.name)
+            except FileNotFoundError:
+                raise RunError(
+                    f"{choice.checkpoint}: this checkpoint was removed while it was copied: a run goes on there and "
+                    "keeps train.keep_checkpoints of them; export again"
+                ) from None
             return choice
         transformers.logging.disable_progress_bar()
         model = load_model(config)

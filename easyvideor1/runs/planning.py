@@ -125,7 +125,9 @@ def make_plan(
     """
     fitting_algorithm(config)
     place = DEVICES[device] if memory_gb is None else replace(DEVICES[device], memory_bytes=int(memory_gb * 1e9))
-    _check_ranks(config, gpus)
+    if gpus < 1:
+        raise UsageError(f"--gpus must be at least 1, got {gpus}")
+    check_number_of_ranks(config, gpus)
     length = response_tokens or max(1, config.rollout.max_response_tokens // 2)
     model = model_without_weights(config.model)
     require_divisible(model, config.parallel.sequence)
@@ -159,12 +161,6 @@ def make_plan(
         if found.fits(place)
         else tuple(_remedies(config, gpus, memory, place, largest_pack=largest, together=_together(model, gpus))),
     )
-
-
-def _check_ranks(config: RunConfig, gpus: int) -> None:
-    if gpus < 1:
-        raise UsageError(f"--gpus must be at least 1, got {gpus}")
-    check_number_of_ranks(config, gpus)
 
 
 def _encoder(config: RunConfig) -> Encoder | None:

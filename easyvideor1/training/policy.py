@@ -240,7 +240,7 @@ class Policy:
         )
 
     def _check(self, batch: Batch, media: Mapping[int, Media]) -> None:
-        """What may be wrong with the packs of this rank, before any is computed: others would wait for it."""
+        """Raise what is wrong with the packs of this rank before any is computed, when others would wait for it."""
         for pack in batch.packs:
             if pack.num_tokens < self.sequence.size:
                 raise UsageError(
@@ -333,7 +333,7 @@ def scheduled_rate(config: OptimizerConfig, *, step: int, total_steps: int) -> f
 def _add_sampler_gap(meter: Meter, logprobs: torch.Tensor, pack: Pack) -> None:
     """How far the actor's log-probs are from the engine's, over the tokens that it sampled."""
     gap = (logprobs - pack.tokens.sampler_logprobs).abs()
-    # Stored log-probs are those of another policy: their distance says nothing about the engine.
+    # Log-probs of offline trajectories are those of another policy: their distance says nothing about the engine.
     is_known = ~gap.isnan() & ~pack.tokens.is_offline
     meter.add("policy/sampler_logprob_diff_mean", Sum(torch.where(is_known, gap, 0.0).sum(), is_known.sum()))
     meter.add_max("policy/sampler_logprob_diff_max", torch.where(is_known, gap, -torch.inf).max())

@@ -34,7 +34,7 @@ def by_rollout(values_N: torch.Tensor, pack: Pack, groups: Sequence[Group]) -> O
 
 
 def per_token(parts: Sequence[OfRollouts], groups: Sequence[Group]) -> PerToken:
-    """The parts of all ranks, in the order of the groups; a rollout without a token has no numbers."""
+    """The parts of all ranks put together, in the order of the groups; a rollout without a token has no numbers."""
     of_all = {place: values for part in parts for place, values in part.items()}
     nothing = np.zeros(0, dtype=np.float32)
     return [[of_all.get((g, i), nothing) for i in range(len(group.rollouts))] for g, group in enumerate(groups)]

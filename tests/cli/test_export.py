@@ -166,6 +166,21 @@ def test_what_cannot_be_written_whole_leaves_nothing(make_run, tmp_path, capsys,
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_checkpoint_that_a_run_removes_meanwhile_is_named(make_run, tmp_path, capsys, monkeypatch):
+    run, _ = make_run()
+    copy = shutil.copyfile
+
+    def removed(source, target, **options):
+        if "checkpoints" in str(source):
+            shutil.rmtree(run / "checkpoints")
+        return copy(source, target, **options)
+
+    monkeypatch.setattr("easyvideor1.runs.exporting.shutil.copyfile", removed)
+    assert main(["export", str(run), "--out", str(tmp_path / "x")]) == 3
+    assert "step-000007: this checkpoint was removed while it was copied" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
+
+
 def test_another_tokenizer_of_a_run_goes_with_its_model(make_run, tmp_path):
     other = tmp_path / "other"
     other.mkdir()

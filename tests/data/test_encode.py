@@ -271,7 +271,13 @@ def test_responses_end_with_the_turn_and_read_back_as_text(encoder):
 
 def test_every_vision_token_is_banned_and_no_end_token_is(encoder):
     tokens = encoder.tokenizer.convert_ids_to_tokens(list(encoder.banned_ids))
-    assert set(tokens) == {"<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>"}
+    vision = {"<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>"}
+    assert set(tokens) - {None} == vision
+    # The ids that the model has beyond those of the tokenizer have no text.
+    allowed = set(range(encoder.vocab_size)) - set(encoder.banned_ids)
+    assert allowed == set(encoder.tokenizer.get_vocab().values()) - set(
+        encoder.tokenizer.convert_tokens_to_ids([*vision])
+    )
     assert encoder.tokenizer.convert_ids_to_tokens(encoder.pad_id) == "<|endoftext|>"
     assert encoder.vocab_size == 400
 

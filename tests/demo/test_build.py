@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ from transformers import Qwen3VLForConditionalGeneration
 
 from easyvideor1.cli import main
 from easyvideor1.data.encode import Encoder
+from easyvideor1.demo import build, tower
 from easyvideor1.demo.build import Lesson, Teacher, response_loss, teach
 from easyvideor1.demo.clips import COLOURS, DIRECTIONS, Scene, Thing
 from easyvideor1.demo.demonstrations import careful
@@ -15,6 +17,15 @@ from easyvideor1.demo.tower import token_labels
 from easyvideor1.types import FrameSpec, Media, MediaPlan
 
 FEW = ["--seed", "5", "--tower-steps", "2", "--skill-steps", "2", "--habit-steps", "1"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_steps() -> Iterator[None]:
+    """A quarter of what a step learns from usually."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "EXAMS_PER_STEP", 8)
+        patch.setattr(tower, "SCENES_PER_STEP", 8)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ import yaml
 from easyvideor1.rewards.router import score
 from easyvideor1.types import Sample
 
-ROWS = yaml.safe_load((Path(__file__).parent / "answers.yaml").read_text(encoding="utf-8"))
+# libyaml: the file is large, and every process of the tests reads it.
+ROWS = yaml.load((Path(__file__).parent / "answers.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"{row['type']}: {row['gold'][:40]}" for row in ROWS])

@@ -7,6 +7,7 @@ and nothing refers to them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -110,6 +111,7 @@ def picture_parameters() -> bytes:
     return unit(8, 3, _ended(bits))
 
 
+@functools.cache
 def picture(
     *, kind: Literal["I", "P", "B"], is_idr: bool, frame_number: int, order: int, grey: int, parity: int | None
 ) -> bytes:
@@ -134,12 +136,13 @@ def picture(
         bits.u(0, 2 if is_idr else 1)  # sliding window
     bits.ue(0)
     bits.ue(1)
+    samples = "".join(f"{byte:08b}" for byte in (bytes([grey]) * 256 + b"\x80" * 128))
     for _ in range(COLUMNS * ROWS // (1 if parity is None else 2)):
         if kind != "I":
             bits.ue(0)  # none skipped
         bits.ue({"I": 25, "P": 30, "B": 48}[kind])  # I_PCM
         bits.align()
-        bits.bits.append("".join(f"{byte:08b}" for byte in (bytes([grey]) * 256 + b"\x80" * 128)))
+        bits.bits.append(samples)
     return unit(5 if is_idr else 1, 0 if kind == "B" else 2, _ended(bits))
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from easyvideor1.cli import main
+from easyvideor1.jobs import worker
+from support.warm_workers import WORKERS, WarmWorkers
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
@@ -46,7 +48,9 @@ class WarmProcess:
         files = (str(output or self._output), str(output or self._errors))
         for file in files:
             Path(file).touch()  # it may be killed before it says anything
-        self._process = CONTEXT.Process(target=_become, args=(function, args, dict(env), files))
+        # Its workers start as those of the test do.
+        address = WORKERS.address if worker.subprocess is WORKERS else None
+        self._process = CONTEXT.Process(target=_become, args=(function, args, dict(env), files, address))
         self._process.start()
         assert self._process.pid is not None
         self.pid = self._process.pid
@@ -104,7 +108,15 @@ def with_small_files(num_bytes: int, words: Sequence[str]) -> int:
     return main(words)
 
 
-def _become(function: Callable[..., Any], args: tuple[Any, ...], env: dict[str, str], files: tuple[str, str]) -> None:
+def _become(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    env: dict[str, str],
+    files: tuple[str, str],
+    address: str | None,
+) -> None:
+    if address is not None:
+        worker.subprocess = WarmWorkers(address)  # pyright: ignore[reportAttributeAccessIssue]
     for number, file in enumerate(files, start=1):
         os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), number)
     os.environ.clear()

@@ -221,7 +221,7 @@ def test_imitation_samples_nothing_and_needs_stored_trajectories(tmp_path):
 
 @pytest.mark.parametrize("name", sorted(set(ALGORITHMS) - {"sft"}))
 def test_every_algorithm_trains_and_resumes_exactly(tmp_path, name):
-    overrides = [f"algorithm.name={name}", "train.updates_per_step=2", "train.steps=2"]
+    overrides = [f"algorithm.name={name}", "train.updates_per_step=2", "train.steps=2", "train.prompts_per_step=2"]
     if not ALGORITHMS[name].needs_values:  # of the policy's own responses alone
         overrides.append("offline.enable=true")
     if name in ("reinforce_plus_plus", "rloo", "ppo"):

@@ -149,6 +149,7 @@ class Pump:
         self._core, self._clock = core, clock
         self._kind: Kind = kind
         self._end_ids, self._banned_ids, self._text_of = tuple(end_ids), tuple(banned_ids), text_of
+        self._banned = frozenset(banned_ids)
         self._seeded, self._deadline_s = seeded, deadline_s
         self._under_way: dict[str, tuple[_Work, _Part]] = {}
         self._works: dict[int, _Work] = {}
@@ -233,12 +234,12 @@ class Pump:
     def _take(self, answer: Answer) -> None:
         work, part = self._under_way.pop(answer.key)
         count = len(answer.token_ids)
-        comes_to_banned = count > 0 and answer.token_ids[-1] in self._banned_ids
+        comes_to_banned = count > 0 and answer.token_ids[-1] in self._banned
         if comes_to_banned:
             count -= 1
         part.token_ids += answer.token_ids[:count]
         part.logprobs += answer.logprobs[:count]
-        self.banned_hits += sum(token in self._banned_ids for token in answer.likeliest_ids[:count])
+        self.banned_hits += sum(token in self._banned for token in answer.likeliest_ids[:count])
         if part.token_ids and part.token_ids[-1] in self._end_ids:
             part.stop_reason = StopReason.EOS
         elif len(part.token_ids) == work.request.sampling.max_response_tokens:

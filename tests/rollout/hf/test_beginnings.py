@@ -1,6 +1,7 @@
 """Prompts about the same media: what they begin with is read once, and nothing that is sampled changes."""
 
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ from support.values import present
 
 from easyvideor1.rollout.engine import Request, Sampling
 from easyvideor1.rollout.hf import HFEngine
-from easyvideor1.types import Example, Prompt
+from easyvideor1.types import Example, Prompt, Rollout
 
 ENCODER: Any = SimpleNamespace(end_ids=tuple(range(6)), banned_ids=(IMAGE, VIDEO), response_text=str)
 SAMPLED = Sampling(n=2, max_response_tokens=7)
@@ -55,12 +56,19 @@ def tower_runs(model: Any) -> list[int]:
     return runs
 
 
+@cache
+def whole_prompts(family: str) -> tuple[list[Example], list[tuple[Rollout, ...]]]:
+    """Questions about two groups of media, and what is sampled where each prompt is read by itself."""
+    model = tiny_model(family)
+    examples = [*questions(model, 4), *questions(model, 3, seed=1, text_len=9)]
+    return examples, answered(HFEngine(model, ENCODER, tokens_per_batch=10_000), requests(examples, shares=False))
+
+
 @pytest.mark.parametrize("tokens_per_batch", [1, 70, 10_000])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_rollouts_are_those_of_whole_prompts(family: str, tokens_per_batch: int) -> None:
     model = tiny_model(family)
-    examples = [*questions(model, 4), *questions(model, 3, seed=1, text_len=9)]
-    alone = answered(HFEngine(model, ENCODER, tokens_per_batch=10_000), requests(examples, shares=False))
+    examples, alone = whole_prompts(family)
     runs = tower_runs(model)
     engine = HFEngine(model, ENCODER, tokens_per_batch=tokens_per_batch)
     shared = answered(engine, requests(examples, shares=True))
