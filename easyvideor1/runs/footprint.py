@@ -250,14 +250,14 @@ def text_layer_bytes(sizes: Sizes, *, item: int) -> int:
     """What a text layer keeps of a token for the backward.
 
     Of each of its two norms the input in float32 and the result; queries and keys before their norms and after their
-    rotary positions; values and the output of attention; of the MLP gate, up, their activation and product. In half
-    precision, where norms and rotations are Transformers' own, also the normalised values and what lies between.
+    rotary positions; values and the output of attention; of the MLP gate, up and their product. In half precision,
+    where norms, rotations and gates are Transformers' own, also the normalised values and what lies between.
 
     Args:
         item: bytes of a number that the model computes in.
     """
     if item == F32:
-        return F32 * (4 * sizes.hidden + 3 * (sizes.query + sizes.key) + 4 * sizes.inner)
+        return F32 * (4 * sizes.hidden + 3 * (sizes.query + sizes.key) + 3 * sizes.inner)
     norms = 2 * (F32 + 2 * item) * sizes.hidden
     attention = item * (4 * sizes.query + 5 * sizes.key) + F32 * (sizes.query + sizes.key)
     return norms + attention + 4 * item * sizes.inner
