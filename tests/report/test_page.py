@@ -56,7 +56,7 @@ class Page(HTMLParser):
 def config():
     tree = {
         "out": "runs/x",
-        "model": {"path": "tiny"},
+        "model": {"path": "models/tiny"},
         "data": {"train": [{"path": "train.jsonl"}]},
         "cache": {"dir": "cache"},
         "train": {"steps": 30},
@@ -78,7 +78,7 @@ def page(run):
 
 def test_the_page_says_what_ran_and_how_it_went(run, page):
     assert page.text.count("tiny run") >= 1
-    assert "grpo, 32 prompts a step, 8 rollouts per prompt, learning rate 1e-06, seed 0, model tiny" in page.text
+    assert "grpo, 32 prompts a step, 8 rollouts per prompt, learning rate 1e-06, seed 0, model models/tiny" in page.text
     for words in ("Greedy accuracy", "Sampled accuracy", "points", "Before and after", "got better", *TYPES):
         assert words in page.text
     assert "Rollout takes 5" in page.text
