@@ -2,8 +2,9 @@
 
 Both train the demo's model on the same image prompts, 8 responses each, all of the same length (no response may end
 itself), with the same reward: sampling, rewards, one update of all weights. Steps are taken by turns in one run, times
-are CPU seconds of this process (medians); the last line is JSON. TRL gets what makes it fast here: one batch for
-sampling and update and, unless `--trl-checkpointing`, no activation checkpointing, which is on in TRL as it comes.
+are CPU seconds of this process (medians); the last line is JSON. Both are as they come, but TRL gets one batch for
+sampling and update, and float32 as here. TRL computes activations again in the backward unless
+`--no-trl-checkpointing`.
 
 It needs an environment of its own, because TRL is no part of this project:
 
@@ -62,7 +63,7 @@ class Case:
     prompt_tokens: int
     response_tokens: int
     folder: Path
-    trl_checkpointing: bool = False
+    trl_checkpointing: bool = True
 
     @property
     def side_px(self) -> int:
@@ -252,9 +253,14 @@ def compare(case: Case, *, repeats: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--prompts", type=int, default=4, help="prompts of a step")
+    parser.add_argument("--prompts", type=int, default=16, help="prompts of a step (default: %(default)s, as the demo)")
     parser.add_argument("--repeats", type=int, default=5, help="timed steps of each, after one to warm up")
-    parser.add_argument("--trl-checkpointing", action="store_true", help="leave TRL its activation checkpointing")
+    parser.add_argument(
+        "--trl-checkpointing",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="TRL's activation checkpointing, which is on by default there",
+    )
     parser.add_argument("--cases", nargs="*", metavar="PROMPT/RESPONSE", default=[f"{p}/{r}" for p, r in CASES])
     args = parser.parse_args()
     torch.set_num_threads(1)
