@@ -7,6 +7,7 @@ import argparse
 import easyvideor1
 from easyvideor1.cli.interrupts import ends_at_once
 from easyvideor1.cli.settings import only_settings
+from easyvideor1.extras import need_extras
 
 EXAMPLES = ("easyvideor1 train demo-run/config.yaml out=another-run train.steps=1",)
 
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     only_settings(args.words)
     config = easyvideor1.load_config(args.recipe, args.words)
+    need_extras(config)  # `train` does so too, but torch is imported before it, which takes seconds
     with ends_at_once():
         train = easyvideor1.train
     done = train(config)
