@@ -292,6 +292,44 @@ def test_prompts_of_very_different_lengths_are_kept_apart_and_given_back(family,
             np.testing.assert_allclose(present(rollout.logprobs), expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("family", [MODEL, "qwen2_vl", "qwen3_5"])
+def test_copies_of_short_prompts_change_no_response(family, monkeypatch):
+    """Short and long prompts in one batch, responses of any length, steps beyond the columns of the batch."""
+    model = tiny_model(family)
+    lengths = (3, 30, 9, 70, 5, 20, 60, 8)  # of the text; at most 40 tokens in all are copied
+    prompts = []
+    for index, text_len in enumerate(lengths):
+        case = tiny_case(model, name=str(index), lengths=[1], text_len=text_len, seed=index)
+        prompts.append(Example(prompt=case.group.prompt, clips=(), features=case.features))
+    make = encoder(end_ids=tuple(range(6)))
+    asked = requests(prompts, Sampling(n=3, max_response_tokens=40), seed=4)
+    most, steps, leads = [], [], []
+    whole = HFEngine._advance
+
+    def advance(self, batch):
+        steps.append(batch.step)
+        leads.append(batch.lead)
+        most.append({batch.is_copied(slot.read) for slot in batch.slots})
+        whole(self, batch)
+
+    monkeypatch.setattr(HFEngine, "_advance", advance)
+    found = {}
+    for tokens_per_batch in (10_000, 330):
+        found[tokens_per_batch] = answered(HFEngine(model, make, tokens_per_batch=tokens_per_batch), asked)
+    assert set(leads) == {40}
+    assert {True, False} in most
+    assert max(steps) > 80  # the columns were used again
+    monkeypatch.setattr(engine_module, "SHORT_PROMPT_TOKENS", 0)
+    apart = answered(HFEngine(model, make, tokens_per_batch=10_000), asked)
+    assert leads[-1] == 0
+    for example, group, *copied in zip(prompts, apart, *found.values(), strict=True):
+        expected = {rollout.token_ids for rollout in group}
+        assert all({rollout.token_ids for rollout in other} == expected for other in copied)
+        for rollout in copied[1]:
+            logprobs = actor_logprobs(model, example, list(rollout.token_ids))
+            np.testing.assert_allclose(present(rollout.logprobs), logprobs, atol=1e-4)
+
+
 @pytest.mark.parametrize("tokens_per_batch", [100, 250])
 def test_memory_stays_within_the_budget_and_is_used(tokens_per_batch, monkeypatch):
     model = tiny_model(MODEL)
