@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
+import itertools
 import json
 import platform
 import statistics
@@ -98,9 +99,9 @@ def make_samples(case: Case, parts: Parts) -> list[Sample]:
         pixels = np.random.default_rng(number).integers(0, 256, (case.side_px, case.side_px, 3), np.uint8)
         Image.fromarray(pixels).save(path)
         media = (Media(kind="image", path=str(path)),)
-        for length in range(4 * case.prompt_tokens):
-            words = [WORDS[(number + place) % len(WORDS)] for place in range(length // 4)]
-            problem = " ".join(words) + "?" * (length % 4)
+        for count, marks in itertools.product(range(case.prompt_tokens), range(8)):
+            words = [WORDS[(number + place) % len(WORDS)] for place in range(count)]
+            problem = " ".join(words) + "?" * marks
             sample = Sample(id=str(number), problem_type="open-ended", problem=problem, gold="a", media=media)
             if len(parts.prepare.prompt(sample)) == case.prompt_tokens:
                 samples.append(sample)
