@@ -3,7 +3,9 @@ and a blue one the bottom right of the upright picture."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -28,6 +30,17 @@ def read_number(picture: np.ndarray, *, slope: float = 4.0) -> float:
     return (float(middle.mean()) - 20) / slope
 
 
+@contextlib.contextmanager
+def usual_priority() -> Iterator[None]:
+    """SVT-AV1 gives the thread that encodes a real-time priority where it may, as root: another encoder that spins while
+    it waits for threads of its own would then wait for ever, and every process started later would have it too."""
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, *before)
+
+
 def write_clip(
     path: Path,
     pictures: Iterable[np.ndarray],
@@ -43,7 +56,7 @@ def write_clip(
     aspect: Fraction | None = None,
 ) -> Path:
     """Encode RGB pictures; at `times_ms`, or evenly at `rate`."""
-    with av.open(str(path), "w", format=container_format, options=container_options or {}) as container:
+    with usual_priority(), av.open(str(path), "w", format=container_format, options=container_options or {}) as container:
         stream = container.add_stream(codec, rate=Fraction(rate), options=codec_options or {})
         assert isinstance(stream, av.VideoStream)
         stream.pix_fmt = pix_fmt
