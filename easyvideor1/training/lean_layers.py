@@ -112,7 +112,8 @@ class _RmsNorm(torch.autograd.Function):
         (grad,) = grads
         product = grad * states
         mean = (product @ weight).unsqueeze_(-1).div_(len(weight))
-        grad_weight = product.reshape(-1, len(weight)).T @ scale.reshape(-1) if ctx.needs_input_grad[1] else None
+        # A matrix product would add up thousands of tokens one after another, and lose a digit.
+        grad_weight = product.mul_(scale).flatten(0, -2).sum(0) if ctx.needs_input_grad[1] else None
         grad_states = (grad * weight).addcmul_(states, mean.mul_(scale).mul_(scale), value=-1).mul_(scale)
         return grad_states, grad_weight, None
 

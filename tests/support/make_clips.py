@@ -32,8 +32,8 @@ def read_number(picture: np.ndarray, *, slope: float = 4.0) -> float:
 
 @contextlib.contextmanager
 def usual_priority() -> Iterator[None]:
-    """SVT-AV1 gives the thread that encodes a real-time priority where it may, as root: another encoder that spins while
-    it waits for threads of its own would then wait for ever, and every process started later would have it too."""
+    """As root, SVT-AV1 gives the thread that encodes a real-time priority. Another encoder that spins while it waits for
+    threads of its own would then wait for ever, and every process started later would have that priority too."""
     before = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
         yield
@@ -56,7 +56,8 @@ def write_clip(
     aspect: Fraction | None = None,
 ) -> Path:
     """Encode RGB pictures; at `times_ms`, or evenly at `rate`."""
-    with usual_priority(), av.open(str(path), "w", format=container_format, options=container_options or {}) as container:
+    options = container_options or {}
+    with usual_priority(), av.open(str(path), "w", format=container_format, options=options) as container:
         stream = container.add_stream(codec, rate=Fraction(rate), options=codec_options or {})
         assert isinstance(stream, av.VideoStream)
         stream.pix_fmt = pix_fmt
