@@ -32,8 +32,8 @@ def read_number(picture: np.ndarray, *, slope: float = 4.0) -> float:
 
 @contextlib.contextmanager
 def usual_priority() -> Iterator[None]:
-    """As root, SVT-AV1 gives the thread that encodes a real-time priority. Another encoder that spins while it waits for
-    threads of its own would then wait for ever, and every process started later would have that priority too."""
+    """As root, SVT-AV1 gives the thread that encodes a real-time priority. Another encoder that spins while it waits
+    for threads of its own would then wait for ever, and every process started later would have that priority too."""
     before = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
         yield
