@@ -71,3 +71,13 @@ def test_a_frozen_norm_has_no_gradient_and_a_model_is_changed_once() -> None:
     states = torch.randn(2, len(norm.weight), requires_grad=True)
     norm(states).sum().backward()
     assert (norm.weight.grad, states.grad is None) == (None, False)
+
+
+def test_the_gradient_of_a_norm_adds_up_many_tokens_without_losing_a_digit() -> None:
+    generator = torch.Generator().manual_seed(0)
+    states, grad = (torch.randn(200_000, 8, generator=generator) + 1 for _ in range(2))
+    weights = [torch.ones(8, dtype=dtype, requires_grad=True) for dtype in (torch.float32, torch.float64)]
+    found, exact = (
+        torch.autograd.grad(_RmsNorm.apply(states.to(w.dtype), w, 1e-6), w, grad.to(w.dtype))[0] for w in weights
+    )
+    assert float((found - exact).norm() / exact.norm()) < 5e-7
