@@ -12,7 +12,7 @@ import torch
 from easyvideor1.model.parts import held_part, is_sharded
 
 GATHER_BYTES = 64 << 20
-"""Of whole tensors that are gathered together: a collective for each of the small ones would cost more than they do."""
+"""Most bytes of whole tensors that are gathered together: a collective for each small one would cost more than it."""
 
 
 @torch.no_grad()

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 START = "start.json"
 """In the folder of a run: the model that it began with."""
 WHOLE_BYTES = 64 << 20
+"""Largest file of weights of which all bytes are compared."""
 BLOCK_BYTES, NUM_BLOCKS = 4096, 64
-"""Of a larger file that are read."""
+"""Size and number of the blocks of a larger file that are compared."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -186,7 +187,7 @@ def _start_of(path: str) -> dict[str, object]:
 
 
 def _digest(file: Path) -> str:
-    """Of all bytes of a small file; of the size and of some blocks of a large one, so that a start takes seconds."""
+    """Digest of all bytes of a small file, or of the size and some blocks of a large one: a start takes seconds."""
     num_bytes = file.stat().st_size
     digest = xxhash.xxh3_64(str(num_bytes).encode())
     with file.open("rb") as opened:

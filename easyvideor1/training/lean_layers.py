@@ -20,7 +20,8 @@ from easyvideor1.training.sequence import SequenceGroup
 
 
 def make_lean(model: Any) -> None:
-    """Of a model all of whose layers have full attention; other models stay as they are."""
+    """Change the classes of the text layers' modules, in place, of a model all of whose layers have full attention;
+    other models stay as they are."""
     if not shares_prefix(model):
         return
     text, is_silu = language_model(model), model.config.get_text_config().hidden_act == "silu"

@@ -83,8 +83,7 @@ class Float32AdamW(torch.optim.AdamW):
     """PyTorch's, where a process goes through what it holds of a sharded weight as if that were the weight."""
 
     def new_state(self, weight: torch.Tensor) -> dict[str, torch.Tensor]:
-        is_on_device = any(group.get("fused") or group.get("capturable") for group in self.param_groups)
-        step = torch.zeros((), device=weight.device if is_on_device else "cpu")
+        step = torch.zeros((), device=weight.device)  # where the fused kernel reads it
         return {"step": step} | {key: zeros_like(weight) for key in MOMENTS}
 
     def _init_group(self, group: dict[str, Any], *found: Any) -> bool:  # type: ignore[override]

@@ -145,7 +145,7 @@ class TorchRanks(Ranks):
         try:
             yield
         except RuntimeError as error:
-            if not _is_of_a_connection(error):
+            if not is_of_a_connection(error):
                 raise
             others = ", ".join(
                 f"rank {rank} at '{place}'" for rank, (_, place) in self._calls().items() if rank != self.rank
@@ -318,7 +318,7 @@ def _not_found(reason: str) -> str:
     )
 
 
-def _is_of_a_connection(error: RuntimeError) -> bool:
+def is_of_a_connection(error: RuntimeError) -> bool:
     """Whether an error of torch's is one of what connects ranks; those of gloo have no type of their own."""
     from torch.distributed import DistError
 

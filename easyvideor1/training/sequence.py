@@ -22,7 +22,7 @@ import torch.distributed as dist
 from easyvideor1.config import ParallelConfig
 from easyvideor1.errors import RunError, UsageError
 from easyvideor1.model.families import shares_prefix
-from easyvideor1.training.ranks import Ranks
+from easyvideor1.training.ranks import Ranks, is_of_a_connection
 
 Item = TypeVar("Item")
 
@@ -179,7 +179,9 @@ def _all_to_all(
     got = rows.new_empty(sum(received), *rows.shape[1:])
     try:
         dist.all_to_all_single(got, rows.contiguous(), list(received), list(sent), group=group)
-    except RuntimeError as error:  # a time limit, or a connection that is lost
+    except RuntimeError as error:
+        if not is_of_a_connection(error):
+            raise
         own = dist.get_rank()
         others = ", ".join(str(rank) for rank in dist.get_process_group_ranks(group) if rank != own)
         raise RunError(

@@ -10,6 +10,7 @@ from support.sequence_cases import MORE_RUNS, RUNS, Together, of_four, of_two, o
 from support.tiny_models import tiny_model
 
 from easyvideor1.errors import UsageError
+from easyvideor1.training import sequence
 from easyvideor1.training.ranks import Ranks
 from easyvideor1.training.sequence import SequenceGroup, require_divisible
 
@@ -136,3 +137,12 @@ def test_one_process_is_a_group_of_its_own() -> None:
     assert torch.equal(alone.fetch(rows, held=[torch.arange(3)], wanted=[numbers]), rows[numbers])
     assert alone.everything(rows, count=3) is rows
     assert alone.one_each(["own"]) == ["own"]
+
+
+def test_an_error_that_is_none_of_a_connection_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **options: object) -> None:
+        raise RuntimeError("Split sizes doesn't match total dim 0 size")
+
+    monkeypatch.setattr(torch.distributed, "all_to_all_single", refuse)
+    with pytest.raises(RuntimeError, match="Split sizes"):
+        sequence._all_to_all(torch.zeros(2, 3), [1, 1], [1, 1], None)
